@@ -12,6 +12,7 @@ mod heartbeat;
 mod key_uses;
 mod leftovers;
 mod log_upkeep;
+mod mcp_syncs;
 mod process;
 mod proxy_port;
 mod redis;
@@ -175,6 +176,7 @@ fn look_after(
     if settings.role != Role::Proxy {
         upkeep::start(control.handle(), app.clone(), booted.database.clone(), booted.leftovers(metrics)?);
         exports::start(control.handle(), app.clone());
+        mcp_syncs::start(control.handle(), app, settings.mcp_sync_interval.0, metrics)?;
         alerts::start(control.handle(), app.clone(), settings.alert_interval.0, metrics)?;
     }
     let sums = booted.logs.clone();

@@ -341,6 +341,8 @@ settings! {
     mcp_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_MCP_TIMEOUT" in "Clocks";
     /// Longest time for a call of an MCP server, however much it says
     mcp_max_time: [Option<Span>] as Span = Span::secs(900), "GATEWAY_MCP_MAX_TIME" in "Clocks";
+    /// How often an MCP server is asked again what it offers; 0 asks only when somebody wants it
+    mcp_sync_interval: [Option<Span>] as Span = Span::secs(900), "GATEWAY_MCP_SYNC_INTERVAL" in "Clocks";
     /// How long a list of an MCP server that keeps no sessions is kept, if the server does not say otherwise; 0 keeps none
     mcp_list_ttl: [Option<Span>] as Span = Span::secs(60), "GATEWAY_MCP_LIST_TTL" in "Clocks";
     /// How long a session with an MCP server lasts

@@ -21,6 +21,7 @@ mod input;
 mod logs;
 mod manifest;
 mod mcp_probe;
+mod mcp_sync;
 mod nodes;
 mod oauth;
 mod openapi;
@@ -30,6 +31,7 @@ mod prices;
 mod problem;
 mod public;
 mod refusal;
+mod registry;
 mod repeat;
 mod reply;
 mod resource;
@@ -56,7 +58,8 @@ pub use manifest::{
     ConfigurationReport, Conversion, ConvertedFile, ExportedConfiguration, FieldChange, ForeignFile, ItemChange,
     ManifestAct, NewSecret, convert_configuration, export_configuration, use_configuration,
 };
-pub use oauth::{AccessToken, BadAccessToken, read_access_token, rotate_signing_key};
+pub use mcp_sync::{MCP_SYNC_JOB, MCP_SYNC_LEASE, McpSyncOutcome, plan_mcp_syncs, sync_mcp};
+pub use oauth::{AccessToken, BadAccessToken, IdentityClaims, read_access_token, rotate_signing_key, sign_identity};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
 pub use signature::signed_by;

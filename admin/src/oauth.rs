@@ -12,6 +12,7 @@ mod consent;
 mod fault;
 mod form;
 mod grant;
+mod identity;
 mod introspect;
 mod known_client;
 mod metadata;
@@ -31,6 +32,8 @@ mod visit;
 mod vouched;
 
 pub use access::{AccessToken, BadAccessToken, read_access_token};
+pub use identity::{IdentityClaims, sign_identity};
+pub(crate) use signing::first_key;
 pub use signing::rotate_signing_key;
 pub(crate) use sweep::sweep;
 

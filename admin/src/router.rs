@@ -11,8 +11,8 @@ use crate::refusal::{Attempt, Refusals};
 use crate::repeat::{Repeat, RunningRepeats};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
 use crate::{
-    analytics, audit, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public, resource, scim,
-    sso, tokenize,
+    analytics, audit, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public, registry,
+    resource, scim, sso, tokenize,
 };
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
@@ -143,6 +143,7 @@ pub fn router(app: App) -> axum::Router {
         }
     }
     router = oauth::join(router, &app);
+    router = registry::join(router, &app);
     let (here, nowhere) = (app.clone(), app);
     let inner = router
         .method_not_allowed_fallback(move |request: Request| async move { refuse(&here, &request) })
@@ -316,7 +317,7 @@ pub fn is_control_plane(method: &Method, path: &str) -> bool {
         return false;
     }
     let Some(path) = contract::straight(path) else { return false };
-    if oauth::is_served_at(&path) {
+    if oauth::is_served_at(&path) || registry::is_served_at(&path) {
         return true;
     }
     let method = if method == Method::HEAD { &Method::GET } else { method };

@@ -444,6 +444,8 @@ fn oauth(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
         client_id: settings.needed("oauth_client_id")?.to_owned(),
         secret: Assertion::Secret(Secret::new(settings.needed("oauth_client_secret")?.to_owned())),
         scope: settings.get("oauth_scope").map(str::to_owned),
+        resource: None,
+        audience: None,
     })))
 }
 

@@ -15,6 +15,7 @@ pub mod mcp_definition;
 pub mod mcp_grant;
 pub mod mcp_pricing;
 pub mod mcp_reach;
+pub mod mcp_sign_in;
 pub mod model_reach;
 pub mod organisation;
 pub mod person;

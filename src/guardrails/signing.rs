@@ -59,6 +59,8 @@ fn entra(scope: &str, credentials: &PartnerCredentials) -> Result<SignIn, String
         client_id: text("azureEntraClientId")?,
         secret: Assertion::Secret(Secret::new(text("azureEntraClientSecret")?)),
         scope: Some(scope.to_owned()),
+        resource: None,
+        audience: None,
     }))
 }
 

@@ -6,14 +6,14 @@ use super::record::secrets;
 use super::target::{Aim, Credential, go_aside};
 use crate::clock;
 use crate::upstream::http1::{self, Clocks, RequestBody, Response};
-use crate::upstream::{Credentials, Dialer};
+use crate::upstream::{Credentials, Dialer, Pass};
 use bytes::{Bytes, BytesMut};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::{Grant, Settings};
 use gateway_domain::ports::{self, CredentialTrial, CredentialUntried, CredentialVerdict, Fut};
 use gateway_domain::record::mask;
 use gateway_domain::{Dialect, Fault, Operation};
 use gateway_providers::{Adapter, Call, Endpoint};
-use http::Method;
+use http::{HeaderValue, Method};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -96,6 +96,16 @@ impl CredentialTester {
 impl ports::CredentialTrials for CredentialTester {
     fn run<'a>(&'a self, trial: &'a CredentialTrial) -> Fut<'a, Result<CredentialVerdict, CredentialUntried>> {
         Box::pin(self.one(trial))
+    }
+
+    fn header<'a>(&'a self, grant: &'a Arc<Grant>) -> Fut<'a, Result<HeaderValue, String>> {
+        Box::pin(async move {
+            match self.credentials.token(grant).await {
+                Ok(Pass::Header(value)) => Ok(value),
+                Ok(_) => Err("the sign-in led to no token".to_owned()),
+                Err(fault) => Err(fault.message().to_owned()),
+            }
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod down;
 mod drift;
 mod gate;
 mod guard;
+mod identity;
 mod lists;
 mod note;
 mod state;
@@ -66,7 +67,9 @@ pub(crate) async fn serve(
     if let Some(authorization) = &parts.state.settings.authorization {
         authorization.check_audience(request).map_err(McpStop::Refused)?;
     }
-    let served = McpServed::of(&request.caller.tenant, &request.ask.route.path).map_err(McpStop::Refused)?;
+    let tenant = &request.caller.tenant;
+    let mut served = McpServed::of(tenant, &request.ask.route.path).map_err(McpStop::Refused)?;
+    identity::identify(parts, &session.req_header().headers, tenant, &mut served).map_err(McpStop::Refused)?;
     let posted = match request.ask.method {
         Method::POST => match door::content(session) {
             Ok(()) => posted(session),
@@ -101,6 +104,7 @@ pub(crate) async fn serve(
         down,
         session: None,
         issued: None,
+        has_places: false,
     };
     let found = turn.find_session();
     let done = match (method, found) {

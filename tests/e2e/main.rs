@@ -151,6 +151,10 @@ mod mcp_notices;
 #[cfg(test)]
 mod mcp_pages;
 #[cfg(test)]
+mod mcp_registry;
+#[cfg(test)]
+mod mcp_rows;
+#[cfg(test)]
 mod mcp_script;
 #[cfg(test)]
 mod mcp_secrets;
@@ -158,6 +162,10 @@ mod mcp_secrets;
 mod mcp_sign_in;
 #[cfg(test)]
 mod mcp_sign_in_attacks;
+#[cfg(test)]
+mod mcp_streams;
+#[cfg(test)]
+mod mcp_upstream_sign_in;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

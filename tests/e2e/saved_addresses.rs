@@ -77,6 +77,16 @@ const FIELDS: &[SavedAddress] = &[
     },
     SavedAddress {
         method: "POST",
+        path: "/mcp-integrations",
+        field: "configurations.oauth.token_url",
+        body: |host| {
+            let client = json!({ "token_url": host, "client_id": "c", "client_secret": "s" });
+            json!({ "name": "m", "slug": "m", "url": "https://mcp.example.com", "transport": "http",
+                "auth_type": "oauth_client_credentials", "configurations": { "oauth": client } })
+        },
+    },
+    SavedAddress {
+        method: "POST",
         path: "/secret-references",
         field: "auth_config.vault_addr",
         body: |host| reference("hashicorp_vault", "vault_addr", host),

@@ -8,7 +8,7 @@ use super::ticket::AuthorizeTicket;
 use super::visit::OauthVisit;
 use crate::app::App;
 use crate::change::{Action, Origin, WriteView, commit};
-use crate::problem::{Problem, forbidden, internal};
+use crate::problem::{Problem, forbidden};
 use crate::resource::tombstone;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -86,10 +86,7 @@ pub(super) async fn begin(
         }
         let origin = Origin::of_visit(&visit.visit, signer.person.id);
         let mut batch = Batch::default();
-        if around.snapshot.signing_keys().next().is_none() {
-            let first = around.snapshot.first_org().ok_or_else(|| internal("there is no organisation"))?;
-            batch.rows.push(signing::fresh(app, first.id)?);
-        }
+        batch.rows.extend(signing::first_key(app, &around.snapshot)?);
         if let Some(oldest) = oldest.filter(|row| around.snapshot.grant(GrantId(row.id)).is_some()) {
             batch.audit.push(origin.tell(Action::Delete, &oldest, &Map::new()));
             batch.rows.push(oldest);

@@ -9,7 +9,7 @@ use crate::problem::{Problem, internal};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use gateway_domain::id::OrgId;
-use gateway_domain::ports::Batch;
+use gateway_domain::ports::{Batch, Vault};
 use gateway_domain::resource::signing_key::SigningKey;
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::snapshot::{SavedSigningKey, Snapshot};
@@ -73,9 +73,22 @@ pub(super) fn current(snapshot: &Snapshot, now: Timestamp) -> Option<&Arc<SavedS
 }
 
 pub(super) fn opened(app: &App, key: &SavedSigningKey) -> Result<EncodingKey, OauthFault> {
-    let opened = app.vault.open(&key.sealed).map_err(|_| OauthFault::internal())?;
-    let private = STANDARD.decode(opened.expose()).map_err(|_| OauthFault::internal())?;
-    Ok(EncodingKey::from_ec_der(&private))
+    opened_by(&*app.vault, key).ok_or_else(OauthFault::internal)
+}
+
+pub(super) fn opened_by(vault: &dyn Vault, key: &SavedSigningKey) -> Option<EncodingKey> {
+    let opened = vault.open(&key.sealed).ok()?;
+    let private = STANDARD.decode(opened.expose()).ok()?;
+    Some(EncodingKey::from_ec_der(&private))
+}
+
+/// The row of the first key, where none was made yet: for who is about to need one.
+pub(crate) fn first_key(app: &App, snapshot: &Snapshot) -> Result<Option<Stored>, Problem> {
+    if snapshot.signing_keys().next().is_some() {
+        return Ok(None);
+    }
+    let first = snapshot.first_org().ok_or_else(|| internal("there is no organisation"))?;
+    fresh(app, first.id).map(Some)
 }
 
 /// The public halves, as a JSON Web Key Set (RFC 7517).

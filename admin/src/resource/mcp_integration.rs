@@ -3,14 +3,17 @@
 
 mod declared;
 mod mappings;
+mod seats;
 
 use super::integration;
 use super::mcp_settings::{self, GivenConfigurations};
-use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit, everything, get, locate};
+use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit_with, everything, get, locate};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
-use crate::mcp_probe::{Probed, probe};
+use crate::mcp_probe::Probed;
+use crate::mcp_sync::{McpHealth, ask, health};
+use crate::oauth::first_key;
 use crate::problem::{Problem, bad, conflict, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::egress::check_custom_host;
@@ -19,7 +22,8 @@ use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpSwitches, McpSync, McpTransport};
 use gateway_domain::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use gateway_domain::resource::mcp_pricing::McpPricing;
-use gateway_domain::resource::{Kind, check_name, slugify};
+use gateway_domain::resource::mcp_sign_in::IdentityMethod;
+use gateway_domain::resource::{Kind, Stored, check_name, slugify};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
@@ -36,9 +40,6 @@ const UPDATE: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.update"), Scope::named("workspace_mcp_integrations.update")];
 const DELETE: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.delete"), Scope::named("workspace_mcp_integrations.delete")];
-
-/// Entries of one request that lets workspaces in.
-const MOST_WORKSPACES: usize = 1000;
 
 pub(crate) fn routes() -> Vec<Route> {
     const ALL: &str = "/mcp-integrations";
@@ -76,10 +77,10 @@ pub(crate) fn routes() -> Vec<Route> {
             metadata,
         )
         .asks(HERE),
-        authed(Method::GET, SEATS, READ, "List the workspaces that were let in or shut out", seats)
+        authed(Method::GET, SEATS, READ, "List the workspaces that were let in or shut out", seats::list)
             .asks(&["workspace_id", "version"]),
-        authed(Method::PUT, SEATS, UPDATE, "Let workspaces in or shut them out", set_seats)
-            .takes::<GivenSeats>()
+        authed(Method::PUT, SEATS, UPDATE, "Let workspaces in or shut them out", seats::set)
+            .takes::<seats::GivenSeats>()
             .asks(HERE),
     ]
 }
@@ -217,7 +218,7 @@ impl Resource for McpIntegration {
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
         let mut view = brief(row, call);
-        view.insert("global_workspace_access".into(), json!({"enabled": is_global(row)}));
+        view.insert("global_workspace_access".into(), json!({"enabled": seats::is_global(row)}));
         Value::Object(view)
     }
 
@@ -263,6 +264,8 @@ fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) 
         pin_definitions: false,
         accepted: AcceptedTools::default(),
         pricing: McpPricing::default(),
+        oauth: None,
+        identity: None,
         rest: Map::new(),
     };
     if let Some(given) = given.configurations {
@@ -284,10 +287,9 @@ fn auth(kind: &str) -> Result<McpAuth, Problem> {
     match kind {
         "none" => Ok(McpAuth::None),
         "headers" => Ok(McpAuth::Headers),
-        "oauth_auto" | "oauth_client_credentials" => {
-            Err(bad("auth_type", format_args!("`{kind}` is not available in this version")))
-        }
-        _ => Err(bad("auth_type", "must be one of oauth_auto, headers, none")),
+        "oauth_client_credentials" => Ok(McpAuth::OauthClientCredentials),
+        "oauth_auto" => Err(bad("auth_type", format_args!("`{kind}` is not available in this version"))),
+        _ => Err(bad("auth_type", "must be one of oauth_auto, oauth_client_credentials, headers, none")),
     }
 }
 
@@ -308,6 +310,22 @@ fn newcomers(given: &str) -> Result<NewCapabilities, Problem> {
 }
 
 fn check_headers(doc: &McpIntegration) -> Result<(), Problem> {
+    let signs_in = doc.auth_type == McpAuth::OauthClientCredentials;
+    if signs_in && doc.oauth.is_none() {
+        return Err(bad("configurations.oauth", "is required where auth_type is oauth_client_credentials"));
+    }
+    if !signs_in && doc.oauth.is_some() {
+        return Err(bad("configurations.oauth", "belongs to auth_type oauth_client_credentials"));
+    }
+    let authorizes = doc.identity.as_ref().is_some_and(|rule| rule.header() == "authorization");
+    if authorizes && (signs_in || doc.custom_headers.contains_key("authorization")) {
+        let field = "configurations.user_identity_forwarding";
+        return Err(bad(field, "and the integration's own sign-in cannot both be sent as authorization"));
+    }
+    if let Some(rule) = doc.identity.as_ref().filter(|rule| doc.custom_headers.contains_key(rule.header())) {
+        let field = format!("configurations.custom_headers.{}", rule.header());
+        return Err(bad(field, "is what user_identity_forwarding sends"));
+    }
     if doc.auth_type == McpAuth::None && !doc.custom_headers.is_empty() {
         return Err(bad(
             "configurations.custom_headers",
@@ -315,10 +333,6 @@ fn check_headers(doc: &McpIntegration) -> Result<(), Problem> {
         ));
     }
     Ok(())
-}
-
-fn is_global(row: &Row<McpIntegration>) -> bool {
-    row.workspace.is_none() && row.doc.access.global
 }
 
 fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
@@ -374,12 +388,13 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let (mut new, told) = draft::<McpIntegration>(&call, call.body()?)?;
     new.settle(&call).await?;
-    let probed = ask(&call, &new.row.doc).await?;
+    let probed = ask(&call.app, new.row.org, &new.row.doc).await?;
     learn(&mut new.row.doc, probed, true);
     let decide = |around: &WriteView<'_>| {
         new.enter(around)?;
-        let rows = vec![new.row.stored()?];
+        let mut rows = vec![new.row.stored()?];
         let audit = vec![audit(&call, Action::Create, &rows[0], &told)];
+        rows.extend(key_for(&new.row.doc, around)?);
         call.promise(|| McpIntegration::created(&new.row));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
@@ -392,17 +407,25 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     let moved = ["url", "auth_type", "transport", "configurations", "secret_mappings"]
         .iter()
         .any(|field| body.0.contains_key(*field));
-    let (row, mut revision) = edit::<McpIntegration>(&call, body).await?;
+    let along =
+        |row: &Row<McpIntegration>, around: &WriteView<'_>| Ok(key_for(&row.doc, around)?.into_iter().collect());
+    let (row, mut revision) = edit_with::<McpIntegration, _>(&call, body, along).await?;
     if moved {
         (_, revision) = resync(&call, row).await?;
     }
     Ok(Reply::json(json!({})).at(revision))
 }
 
+/// Whoever has calls signed needs a key that signs.
+fn key_for(doc: &McpIntegration, around: &WriteView<'_>) -> Result<Option<Stored>, Problem> {
+    let signs = doc.identity.as_ref().is_some_and(|rule| rule.method == IdentityMethod::JwtHeader);
+    if signs { first_key(around.app, &around.snapshot) } else { Ok(None) }
+}
+
 /// Asks it once more, and keeps what it says.
 pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Value, Revision), Problem> {
     let seen = call.snapshot().revision;
-    let probed = ask(call, &row.doc).await?;
+    let probed = ask(&call.app, row.org, &row.doc).await?;
     let view = verdict(&probed, &row.doc.url);
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
@@ -414,18 +437,6 @@ pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Val
     };
     let revision = call.commit(seen, decide).await?;
     Ok((view, revision))
-}
-
-async fn ask(call: &Call, doc: &McpIntegration) -> Result<Probed, Problem> {
-    let unasked = |why: String| Probed { status: None, millis: 0, told: Err(why) };
-    let target = match mcp_settings::target(doc, call)? {
-        Ok(target) => target,
-        Err(why) => return Ok(unasked(why)),
-    };
-    Ok(match &call.app.outside {
-        Some(outside) => probe(&**outside, &target, call.app.clock).await,
-        None => unasked("this process asks no servers".to_owned()),
-    })
 }
 
 /// A failure keeps what was known before. The answer: tools that are not what was accepted.
@@ -466,7 +477,7 @@ async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
     let of_workspace = named.is_some() && !by_organisation;
     call.actor.require(if of_workspace { CREATE } else { &CREATE[..1] })?;
     let doc = document(body.read()?, named.filter(|_| of_workspace), &call)?;
-    let probed = ask(&call, &doc).await?;
+    let probed = ask(&call.app, call.actor.org, &doc).await?;
     Ok(Reply::json(verdict(&probed, &doc.url)))
 }
 
@@ -478,94 +489,31 @@ async fn test(call: Call) -> Result<Reply, Problem> {
 
 async fn metadata(call: Call) -> Result<Reply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    Ok(Reply::json(told(&row.doc.sync)))
+    let health = health(&call.app, row.org, row.id).await?;
+    Ok(Reply::json(told(&row.doc.sync, health.as_ref())))
 }
 
-pub(super) fn told(sync: &McpSync) -> Value {
+/// What was learnt, and how the server fared when it was asked since.
+pub(super) fn told(sync: &McpSync, health: Option<&McpHealth>) -> Value {
+    let newer = health.filter(|health| health.checked_at > sync.at);
+    let fails = newer.is_some_and(|health| health.failures > 0);
+    let status = match &*sync.status {
+        "" if fails => "failed",
+        "ok" if fails => "stale",
+        known if fails => known,
+        known if newer.is_none() => known,
+        _ => "ok",
+    };
+    let answered = newer.and_then(|health| health.answered_at).max(sync.at);
     json!({
         "server_name": sync.server_name,
         "server_version": sync.server_version,
         "protocol_version": sync.protocol_version,
         "capability_flags": if sync.flags.is_null() { Value::Null } else { sync.flags.clone() },
-        "sync_status": Some(&sync.status).filter(|status| !status.is_empty()),
-        "last_synced_at": sync.at,
-        "sync_error": sync.error,
+        "sync_status": Some(status).filter(|status| !status.is_empty()),
+        "last_synced_at": answered,
+        "sync_error": if newer.is_some() { newer.and_then(|health| health.error.as_ref()) } else { sync.error.as_ref() },
+        "last_checked_at": newer.and_then(|health| health.checked_at).max(sync.at),
+        "failures_in_a_row": newer.map_or(0, |health| health.failures),
     })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GivenSeats {
-    workspaces: Vec<GivenSeat>,
-    global_workspace_access: Option<GivenGlobal>,
-    #[serde(default)]
-    override_existing_workspace_access: Flag,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GivenSeat {
-    id: String,
-    enabled: Flag,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GivenGlobal {
-    enabled: Flag,
-}
-
-async fn seats(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let newer = call.query.one_of("version", &["v1", "v2", "1", "2"])?.is_some_and(|version| version.ends_with('2'));
-    let snapshot = call.snapshot();
-    let all = row.doc.access.workspaces.iter().filter_map(|(id, enabled)| {
-        let workspace = snapshot.workspace(*id)?;
-        Some(json!({"id": workspace.slug, "name": workspace.name, "enabled": enabled}))
-    });
-    let data: Vec<Value> = all.collect();
-    let global = json!({"enabled": is_global(&row)});
-    let total = data.len();
-    let view = if newer {
-        json!({"data": data, "global_workspace_access": global, "total": total})
-    } else {
-        json!({"workspaces": data, "global_workspace_access": global, "total": total})
-    };
-    Ok(Reply::json(view))
-}
-
-async fn set_seats(call: Call) -> Result<Reply, Problem> {
-    let snapshot = call.snapshot();
-    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Update).await?;
-    let body = call.body()?;
-    let told = body.0.clone();
-    let given: GivenSeats = body.read()?;
-    if row.workspace.is_some() {
-        return Err(conflict("an MCP integration of a workspace serves that one alone"));
-    }
-    if given.workspaces.len() > MOST_WORKSPACES {
-        return Err(bad("workspaces", format_args!("must hold at most {MOST_WORKSPACES} entries")));
-    }
-    let mut seats = Vec::new();
-    for (at, seat) in given.workspaces.iter().enumerate() {
-        let found = call.actor.named(&snapshot, Some(&seat.id)).ok().flatten();
-        let id = found.ok_or_else(|| bad(format_args!("workspaces[{at}].id"), "names no workspace"))?;
-        seats.push((id, seat.enabled.0));
-    }
-    let decide = |around: &WriteView<'_>| {
-        let mut row = around.newest(row)?;
-        if given.override_existing_workspace_access.0 {
-            row.doc.access.workspaces.clear();
-        }
-        if let Some(global) = &given.global_workspace_access {
-            row.doc.access.global = global.enabled.0;
-        }
-        row.doc.access.workspaces.extend(seats);
-        row.touch(call.now);
-        let rows = vec![row.stored()?];
-        let audit = vec![audit(&call, Action::Update, &rows[0], &told)];
-        Ok(Batch { rows, audit, ..Batch::default() })
-    };
-    let revision = call.commit(snapshot.revision, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
 }

@@ -8,6 +8,7 @@ use super::mcp_integration::{resync, told};
 use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, update};
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
+use crate::mcp_sync::health;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{McpIntegrationId, UserId, WorkspaceId};
@@ -280,7 +281,11 @@ async fn test(call: Call) -> Result<Reply, Problem> {
 
 async fn metadata(call: Call) -> Result<Reply, Problem> {
     let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    Ok(Reply::json(told(&known(&call, &row).await?)))
+    let health = match row.doc.mcp_integration_id {
+        Some(id) => health(&call.app, row.org, id.0).await?,
+        None => None,
+    };
+    Ok(Reply::json(told(&known(&call, &row).await?, health.as_ref())))
 }
 
 #[derive(Deserialize)]

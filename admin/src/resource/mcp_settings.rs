@@ -1,17 +1,22 @@
 //! Headers of an MCP integration: read strictly, sealed, masked, and opened for a call.
 
+use super::mcp_sign_in::{GivenForwarding, GivenOauthClient};
+use crate::app::App;
 use crate::input::Edit;
 use crate::mcp_probe::ProbeTarget;
 use crate::problem::{Problem, bad, internal};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
-use gateway_domain::resource::mcp::McpIntegration;
+use gateway_domain::id::OrgId;
+use gateway_domain::resource::mcp::{McpAuth, McpIntegration};
 use gateway_domain::resource::mcp_pricing::McpPricing;
+use gateway_domain::resource::mcp_sign_in::McpOauthClient;
 use gateway_domain::secret::{MASK, Secret, mask};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const MOST_HEADERS: usize = 50;
 const LONGEST: usize = 16 * 1024;
@@ -26,6 +31,10 @@ pub(super) struct GivenConfigurations {
     custom_headers: Edit<BTreeMap<String, String>>,
     #[serde(default)]
     pricing: Edit<GivenPricing>,
+    #[serde(default)]
+    oauth: Edit<GivenOauthClient>,
+    #[serde(default)]
+    user_identity_forwarding: Edit<GivenForwarding>,
     /// Of the contract, and not in this version.
     #[serde(default)]
     passthrough_header: Option<Value>,
@@ -57,6 +66,16 @@ impl GivenConfigurations {
             Edit::Keep => {}
             Edit::Clear => doc.pricing = McpPricing::default(),
             Edit::Set(given) => doc.pricing = given.read()?,
+        }
+        match self.oauth {
+            Edit::Keep => {}
+            Edit::Clear => doc.oauth = None,
+            Edit::Set(given) => doc.oauth = Some(given.read(doc.oauth.as_ref(), call)?),
+        }
+        match self.user_identity_forwarding {
+            Edit::Keep => {}
+            Edit::Clear => doc.identity = None,
+            Edit::Set(given) => doc.identity = Some(given.read(call)?),
         }
         let stored = &mut doc.custom_headers;
         let Some(headers) = self.custom_headers.or_default() else { return Ok(()) };
@@ -111,6 +130,13 @@ pub(super) fn masked(doc: &McpIntegration, call: &Call) -> Value {
     if !doc.pricing.is_empty() {
         view.insert("pricing".to_owned(), json!(doc.pricing));
     }
+    if let Some(client) = &doc.oauth {
+        let shown = McpOauthClient { client_secret: shown(&client.client_secret), ..client.clone() };
+        view.insert("oauth".to_owned(), json!(shown));
+    }
+    if let Some(rule) = &doc.identity {
+        view.insert("user_identity_forwarding".to_owned(), json!(rule));
+    }
     Value::Object(view)
 }
 
@@ -118,20 +144,45 @@ pub(super) fn masked(doc: &McpIntegration, call: &Call) -> Value {
 pub(super) fn clear(doc: &mut McpIntegration) {
     doc.custom_headers.clear();
     doc.pricing = McpPricing::default();
+    (doc.oauth, doc.identity) = (None, None);
 }
 
 /// A request body with its secrets blotted out.
 pub(super) fn blank(body: &mut Map<String, Value>) {
-    match body.get_mut("configurations").and_then(|c| c.get_mut("custom_headers")) {
+    let Some(configurations) = body.get_mut("configurations") else { return };
+    match configurations.get_mut("custom_headers") {
         Some(Value::Object(headers)) => headers.values_mut().for_each(|v| *v = MASK.into()),
+        Some(other) => *other = MASK.into(),
+        None => {}
+    }
+    match configurations.get_mut("oauth") {
+        Some(Value::Object(client)) => {
+            client.get_mut("client_secret").into_iter().for_each(|secret| *secret = MASK.into());
+        }
         Some(other) => *other = MASK.into(),
         None => {}
     }
 }
 
-/// As it is called. The inner `Err` says why it cannot be now: what should fill a header is not there.
-pub(super) fn target(doc: &McpIntegration, call: &Call) -> Result<Result<ProbeTarget, String>, Problem> {
+/// As it is called, with the token that it wants. The inner `Err` says why it cannot be now: there is no token, or what
+/// should fill a header is not there.
+pub(crate) async fn target(
+    doc: &McpIntegration,
+    org: OrgId,
+    app: &App,
+) -> Result<Result<ProbeTarget, String>, Problem> {
     let mut headers = Vec::new();
+    if let Some(client) = doc.oauth.as_ref().filter(|_| doc.auth_type == McpAuth::OauthClientCredentials) {
+        let secret = app.vault.open(&client.client_secret).map_err(internal)?;
+        let grant = Arc::new(client.grant(secret));
+        let Some(credentials) = &app.credentials else {
+            return Ok(Err("this process fetches no tokens".to_owned()));
+        };
+        match credentials.header(&grant).await {
+            Ok(value) => headers.push((header::AUTHORIZATION, value)),
+            Err(why) => return Ok(Err(why)),
+        }
+    }
     let mut put = |name: &str, value: &Secret<String>| -> Result<(), Problem> {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(internal)?;
         let mut value = HeaderValue::from_str(value.expose()).map_err(internal)?;
@@ -140,9 +191,9 @@ pub(super) fn target(doc: &McpIntegration, call: &Call) -> Result<Result<ProbeTa
         Ok(())
     };
     for (name, sealed) in &doc.custom_headers {
-        put(name, &call.app.vault.open(sealed).map_err(internal)?)?;
+        put(name, &app.vault.open(sealed).map_err(internal)?)?;
     }
-    match call.snapshot().mapped_headers(&doc.secret_mappings, call.actor.org) {
+    match app.live.snapshot().mapped_headers(&doc.secret_mappings, org) {
         Ok(filled) => filled.iter().try_for_each(|(name, value)| put(name, value))?,
         Err(why) => return Ok(Err(why)),
     }

@@ -79,7 +79,8 @@ pub(crate) async fn furnished() -> House {
     admin.put("/admin/workspaces/default", json!({"defaults": defaults})).await.expect(200);
     let mcp = json!({"name": "M", "slug": "m-int", "url": "https://mcp.example.com/", "auth_type": "headers",
         "transport": "http", "new_capabilities": "disabled", "pin_definitions": true,
-        "configurations": {"custom_headers": {"authorization": HEADER}, "pricing": {"tools": {"send": 0.5}}}});
+        "configurations": {"custom_headers": {"authorization": HEADER}, "pricing": {"tools": {"send": 0.5}},
+            "user_identity_forwarding": {"method": "claims_header", "jwt_expiry_seconds": 60}}});
     admin.post("/mcp-integrations", mcp).await.expect(200);
     let off = json!({"capabilities": [{"name": "send", "type": "tool", "enabled": false}]});
     admin.put("/mcp-integrations/m-int/capabilities", off.clone()).await.expect(200);

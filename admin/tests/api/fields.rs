@@ -199,11 +199,15 @@ async fn mcp(story: &mut Story<'_>) {
         "auth_type": "headers", "transport": "http", "organisation_id": org, "workspace_id": "team",
         "new_capabilities": "disabled", "pin_definitions": true,
         "configurations": {"custom_headers": {"authorization": "Bearer 0123456789abcdef"},
-            "pricing": {"default_usd_per_call": 0.5, "tools": {"t": 1.25}}}});
+            "pricing": {"default_usd_per_call": 0.5, "tools": {"t": 1.25}},
+            "user_identity_forwarding": {"method": "claims_header", "header_name": "x-who", "include_claims": ["sub"],
+                "jwt_expiry_seconds": 60}}});
     story.send("POST /mcp-integrations", "/mcp-integrations", body.clone()).await;
     let mut want = beside(body, &["workspace_id", "configurations"]);
     want["configurations"] = json!({"custom_headers": {"authorization": "****cdef"},
-        "pricing": {"default_usd_per_call": 0.5, "tools": {"t": 1.25}}});
+        "pricing": {"default_usd_per_call": 0.5, "tools": {"t": 1.25}},
+        "user_identity_forwarding": {"method": "claims_header", "header_name": "x-who", "include_claims": ["sub"],
+            "jwt_expiry_seconds": 60}});
     story.shows("/mcp-integrations/m-int", want).await;
     let body = json!({"name": "N", "description": "e", "url": "https://mcp.example.com/", "auth_type": "none",
         "transport": "http", "configurations": {"custom_headers": {}, "pricing": {"tools": {"u": 2.0}}},
@@ -211,6 +215,14 @@ async fn mcp(story: &mut Story<'_>) {
     story.send("PUT /mcp-integrations/{id}", "/mcp-integrations/m-int", body.clone()).await;
     let want = beside(body, &["workspace_id", "configurations"]);
     story.shows("/mcp-integrations/m-int", want).await;
+    let client = json!({"token_url": "https://login.example.com/token", "client_id": "c", "scope": "s",
+        "client_secret": "0123456789abcdef", "resource": "r", "audience": "a"});
+    let body = json!({"name": "O", "slug": "o-int", "url": "https://mcp.example.com/", "transport": "http",
+        "auth_type": "oauth_client_credentials", "organisation_id": org, "configurations": {"oauth": client}});
+    story.send("POST /mcp-integrations", "/mcp-integrations", body.clone()).await;
+    let mut want = beside(body, &[]);
+    want["configurations"]["oauth"]["client_secret"] = "****cdef".into();
+    story.shows("/mcp-integrations/o-int", want).await;
     let shared = json!({"name": "S", "slug": "s-int", "url": "https://mcp.example.com/", "auth_type": "none",
         "transport": "http", "organisation_id": org});
     story.send("POST /mcp-integrations", "/mcp-integrations", shared).await;

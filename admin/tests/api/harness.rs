@@ -8,6 +8,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use bytes::Bytes;
 use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Status, bootstrap, router, system_random};
+use gateway_domain::cloud::Grant;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
@@ -25,7 +26,7 @@ use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{Dialect, IntegrationId, OrgId, Timestamp, WorkspaceId};
 use gateway_store::{Database, DatabaseUrl, DayFiles, KeyUseLog, MasterKey, Options, RowBlobs, SealingVault, open};
 use gateway_testing::Postgres;
-use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 use std::cell::Cell;
@@ -188,6 +189,10 @@ impl CredentialTrials for AllGood {
     fn run<'a>(&'a self, _trial: &'a CredentialTrial) -> Fut<'a, Result<CredentialVerdict, CredentialUntried>> {
         let verdict = CredentialVerdict { asked: "models", status: Some(200), millis: 1, models: Some(2), error: None };
         Box::pin(async { Ok(verdict) })
+    }
+
+    fn header<'a>(&'a self, _grant: &'a Arc<Grant>) -> Fut<'a, Result<HeaderValue, String>> {
+        Box::pin(async { Ok(HeaderValue::from_static("Bearer t")) })
     }
 }
 

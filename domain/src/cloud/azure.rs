@@ -162,6 +162,8 @@ pub(super) fn sign_in(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
             client_id,
             secret,
             scope,
+            resource: None,
+            audience: None,
         }))
     };
     Ok(match settings.get("azure_auth_mode") {

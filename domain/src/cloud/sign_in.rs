@@ -121,6 +121,10 @@ pub struct ClientCredentials {
     pub client_id: String,
     pub secret: Assertion,
     pub scope: Option<String>,
+    /// What the token is for (RFC 8707), where the server wants to be told.
+    pub resource: Option<String>,
+    /// The same, as some servers call it.
+    pub audience: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,6 +206,8 @@ impl SignIn {
                     Assertion::FederatedFile => say("\0file"),
                 }
                 say(c.scope.as_deref().unwrap_or_default());
+                say(c.resource.as_deref().unwrap_or_default());
+                say(c.audience.as_deref().unwrap_or_default());
             }
             Self::AzureHost { client_id, resource } => {
                 say("azure-host");

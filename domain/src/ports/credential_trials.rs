@@ -1,7 +1,9 @@
 //! A credential tried against its provider with one cheap call: asked by the Admin API, made by whoever calls providers.
 
 use super::Fut;
+use crate::cloud::Grant;
 use crate::snapshot::Upstream;
+use http::HeaderValue;
 use std::sync::Arc;
 
 /// What is to be tried; it need not be saved.
@@ -38,4 +40,7 @@ pub enum CredentialUntried {
 pub trait CredentialTrials: Send + Sync {
     /// Bounded in bytes and time.
     fn run<'a>(&'a self, trial: &'a CredentialTrial) -> Fut<'a, Result<CredentialVerdict, CredentialUntried>>;
+    /// What goes with a request to whoever takes the tokens that a way leads to. `Err`: why there is none, without any
+    /// secret.
+    fn header<'a>(&'a self, grant: &'a Arc<Grant>) -> Fut<'a, Result<HeaderValue, String>>;
 }

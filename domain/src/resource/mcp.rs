@@ -3,6 +3,7 @@
 
 use super::mcp_definition::{AcceptedTools, NewCapabilities};
 use super::mcp_pricing::McpPricing;
+use super::mcp_sign_in::{IdentityForwarding, McpOauthClient};
 use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
 use crate::resource::secret_reference::SecretMapping;
 use crate::time::Timestamp;
@@ -40,6 +41,10 @@ pub struct McpIntegration {
     pub accepted: AcceptedTools,
     #[serde(default, skip_serializing_if = "McpPricing::is_empty")]
     pub pricing: McpPricing,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oauth: Option<McpOauthClient>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<IdentityForwarding>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -92,6 +97,8 @@ pub enum McpTransport {
 pub enum McpAuth {
     None,
     Headers,
+    /// See [`McpOauthClient`]. Headers go along.
+    OauthClientCredentials,
 }
 
 /// What is switched off, or on again, by kind (`tool`, `prompt`, `resource`) and name; everything else is on.

@@ -56,6 +56,8 @@ pub(super) struct McpTurn<'a, 's> {
     pub(super) session: Option<McpSession>,
     /// By the upstream, with the answer that is being read.
     pub(super) issued: Option<String>,
+    /// Its events have places, so that a client may come back for what it missed.
+    pub(super) has_places: bool,
 }
 
 /// A request of the client's.
@@ -407,6 +409,10 @@ impl McpTurn<'_, '_> {
     /// The client has left: a modern upstream hears it by the closed connection, a legacy one is told.
     async fn cancel(&self, asked: &McpAsked<'_>) {
         if self.target.era() == Era::Modern || asked.is_modern() || asked.method == "initialize" {
+            return;
+        }
+        // Where the client can come back the call goes on without it.
+        if self.has_places && self.target.member.is_none() {
             return;
         }
         let note = format!(

@@ -175,6 +175,10 @@ impl McpState {
         self.settings.authorization.as_ref()
     }
 
+    pub(super) fn vault(&self) -> &dyn Vault {
+        &*self.vault
+    }
+
     pub(super) fn is_draining(&self) -> bool {
         (self.draining)()
     }

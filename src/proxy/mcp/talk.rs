@@ -109,7 +109,7 @@ impl McpTalk<'_> {
 
     /// One page of a list, as it was kept where the server keeps no session.
     async fn list_page(&self, kind: McpKind, params: &RawObject<'_>) -> Result<String, RpcError> {
-        let (lists, upstream) = (&self.state.lists, &self.target().upstream);
+        let (lists, upstream, owner) = (&self.state.lists, &self.target().upstream, &self.target().owner);
         let version = match self.target().era() {
             Era::Modern => Some(McpVersion::V2026_07_28),
             Era::Legacy => {
@@ -117,7 +117,7 @@ impl McpTalk<'_> {
             }
         };
         let version = version.filter(|_| lists.are_kept());
-        let key = version.and_then(|version| ListKey::new(upstream, version, kind.list(), Some(params), None));
+        let key = version.and_then(|version| ListKey::new(upstream, version, kind.list(), Some(params), owner.clone()));
         let Some(key) = key else { return self.request(kind.list(), Some(params)).await };
         if let Some(kept) = lists.get(&key, Instant::now()) {
             return Ok(kept.to_string());

@@ -9,6 +9,7 @@ use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::filter::McpKind;
 use gateway_mcp::session::principal;
 use gateway_mcp::{Era, McpVersion, merge};
+use http::{HeaderName, HeaderValue};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -34,6 +35,10 @@ pub(crate) struct McpTarget {
     pub(crate) upstream: Arc<McpUpstream>,
     /// What the caller's key is held to.
     reach: Option<Arc<McpReach>>,
+    /// What the server is told of the caller.
+    pub(super) identity: Option<(HeaderName, HeaderValue)>,
+    /// Set where the server may answer one caller otherwise than another.
+    pub(super) owner: Option<Arc<str>>,
     /// Set where it is one of several that are shown as one.
     pub(super) member: Option<MemberPlace>,
 }
@@ -57,7 +62,14 @@ impl McpServed {
         match &server.behind {
             McpBehind::Integration(_) => {
                 let upstream = upstream(tenant, &server).ok_or_else(missing)?;
-                targets.push(McpTarget { server: server.clone(), upstream, reach: reach(tenant), member: None });
+                targets.push(McpTarget {
+                    server: server.clone(),
+                    upstream,
+                    reach: reach(tenant),
+                    identity: None,
+                    owner: None,
+                    member: None,
+                });
             }
             McpBehind::Members(_) => (targets, lacking) = members(tenant, &server),
         }
@@ -121,7 +133,8 @@ fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, V
             continue;
         };
         let place = MemberPlace { whole: whole.clone(), prefix, optional: member.optional };
-        targets.push(McpTarget { server: server.clone(), upstream, reach: reach(tenant), member: Some(place) });
+        let (server, reach, member) = (server.clone(), reach(tenant), Some(place));
+        targets.push(McpTarget { server, upstream, reach, identity: None, owner: None, member });
     }
     (targets, lacking)
 }

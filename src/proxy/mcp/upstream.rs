@@ -6,14 +6,17 @@ use super::state::McpState;
 use super::target::McpTarget;
 use crate::proxy::body::Permit;
 use crate::proxy::exchange::CallParts;
+use crate::upstream::Pass;
 use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
 use bytes::{Bytes, BytesMut};
+use gateway_domain::cloud::Grant;
 use gateway_mcp::header::encoded;
 use gateway_mcp::session::LONGEST_UPSTREAM;
 use gateway_mcp::{RpcError, RpcId, RpcMessage};
 use gateway_providers::Pieces;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of one answer that is no stream.
@@ -135,7 +138,30 @@ impl UpstreamCalls<'_> {
         }
     }
 
+    /// A token that the server does not take is fetched anew, once: nothing was done with what it refused so.
     async fn open(&self, ask: &UpstreamAsk, silence: Duration) -> Result<Response, RpcError> {
+        let Some(grant) = &self.target.upstream.grant else { return self.sent(ask, silence, None).await };
+        let pass = self.token(grant).await?;
+        let response = self.sent(ask, silence, Some(&pass)).await?;
+        if response.status() != 401 {
+            return Ok(response);
+        }
+        self.calls.credentials.refused(grant, &pass, Some(response.head().headers()));
+        let next = self.token(grant).await?;
+        if matches!((&pass, &next), (Pass::Header(before), Pass::Header(now)) if before == now) {
+            return Ok(response);
+        }
+        response.discard(self.pool()).await;
+        self.sent(ask, silence, Some(&next)).await
+    }
+
+    /// What the token endpoint says is for the operator's log, and no caller's business.
+    async fn token(&self, grant: &Arc<Grant>) -> Result<Pass, RpcError> {
+        let told = |_| RpcError::own(502, "The gateway cannot sign in at the MCP server");
+        self.calls.credentials.token(grant).await.map_err(told)
+    }
+
+    fn head(&self, ask: &UpstreamAsk, pass: Option<&Pass>) -> Result<RequestHead, RpcError> {
         let upstream = &self.target.upstream;
         let unsendable = || RpcError::own(502, "The request cannot be sent to the MCP server");
         let mut head = RequestHead::new(ask.method.clone(), &upstream.target).map_err(|_| unsendable())?;
@@ -163,16 +189,27 @@ impl UpstreamCalls<'_> {
         for (name, value) in &ask.headers {
             head.set(name.clone(), value.clone());
         }
-        // Last, so that nothing takes the place of what the admin set.
+        if let Some(Pass::Header(value)) = pass {
+            head.set(header::AUTHORIZATION, value.clone());
+        }
+        // Behind them, so that nothing takes the place of what the admin set.
         for (name, value) in &upstream.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
             let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unsendable())?;
             value.set_sensitive(true);
             head.set(name, value);
         }
+        if let Some((name, value)) = &self.target.identity {
+            head.set(name.clone(), value.clone());
+        }
+        Ok(head)
+    }
+
+    async fn sent(&self, ask: &UpstreamAsk, silence: Duration, pass: Option<&Pass>) -> Result<Response, RpcError> {
+        let head = self.head(ask, pass)?;
         let dialer = &self.calls.dialer;
         let unreachable = |e: String| RpcError::own(503, format!("The MCP server cannot be reached: {e}"));
-        let origin = dialer.origin(&upstream.base).await.map_err(|e| unreachable(e.to_string()))?;
+        let origin = dialer.origin(&self.target.upstream.base).await.map_err(|e| unreachable(e.to_string()))?;
         let clocks = Clocks { first_byte: silence, idle: silence };
         let pieces = Pieces::One(ask.body.clone());
         http1::send(dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await.map_err(|e| fallen(&e))

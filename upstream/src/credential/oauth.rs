@@ -25,7 +25,8 @@ pub(super) async fn client_credentials(fetcher: &Fetcher, client: &ClientCredent
             form.push(("client_assertion", secret));
         }
     }
-    form.extend(client.scope.as_deref().map(|scope| ("scope", scope)));
+    let more = [("scope", &client.scope), ("resource", &client.resource), ("audience", &client.audience)];
+    form.extend(more.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))));
     let request = match &client.endpoint {
         Endpoint::Url(url) => fetcher.outbound.request(Method::POST, url)?,
         Endpoint::Entra { tenant } => {

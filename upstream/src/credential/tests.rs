@@ -54,7 +54,8 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
     };
     let secret = Assertion::Secret(Secret::new(SECRET.into()));
     let endpoint = cloud::Endpoint::Url(endpoint);
-    let client = ClientCredentials { endpoint, client_id: "i".into(), secret, scope: Some("all".into()) };
+    let (scope, client_id) = (Some("all".into()), "i".into());
+    let client = ClientCredentials { endpoint, client_id, secret, scope, resource: None, audience: None };
     let grant = Arc::new(Grant::new(SignIn::ClientCredentials(client)));
     (Arc::new(Credentials::new(outbound, places, Handle::current())), grant, calls)
 }

@@ -48,6 +48,15 @@ impl Declared for McpIntegration {
         if !doc.pricing.is_empty() {
             configurations.insert("pricing".to_owned(), json!(doc.pricing));
         }
+        if let Some(client) = &doc.oauth {
+            let secret = to.sealed(&["configurations", "oauth", "client_secret"], &client.client_secret)?;
+            let mut client = json!(client);
+            client["client_secret"] = secret;
+            configurations.insert("oauth".to_owned(), client);
+        }
+        if let Some(rule) = &doc.identity {
+            configurations.insert("user_identity_forwarding".to_owned(), json!(rule));
+        }
         if !configurations.is_empty() {
             fields.insert("configurations".to_owned(), json!(configurations));
         }

@@ -1,6 +1,7 @@
 //! MCP servers of workspaces, and the integrations behind them.
 
 use super::{Addressed, Build, Draft, Entry, doc, lives};
+use crate::cloud::Grant;
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{McpIntegrationId, McpServerId, OrgId, SecretReferenceId, UserId, WorkspaceId};
 use crate::money::NanoUsd;
@@ -9,6 +10,7 @@ use crate::resource::mcp::{
 };
 use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use crate::resource::mcp_pricing::McpPricing;
+use crate::resource::mcp_sign_in::IdentityForwarding;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
 use crate::snapshot::Snapshot;
@@ -32,6 +34,10 @@ pub struct McpUpstream {
     /// The path as it was written, with the slash that it may end in.
     pub target: String,
     pub headers: Vec<(String, Secret<String>)>,
+    /// What leads to its token, where it wants one.
+    pub grant: Option<Arc<Grant>>,
+    /// What it is told of whoever calls.
+    pub identity: Option<IdentityForwarding>,
     /// The version that it was last found to speak; empty when nobody has asked.
     pub speaks: String,
     /// What it was last found to be able to, as JSON; empty when nobody has asked.
@@ -193,6 +199,9 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     }
     let mut filled = Filled::of(&i.secret_mappings, OrgId(row.org), around)?;
     headers.append(&mut filled.headers);
+    let client = i.oauth.as_ref().filter(|_| i.auth_type == McpAuth::OauthClientCredentials);
+    let grant =
+        client.map(|client| Ok::<_, String>(Arc::new(client.grant(open(&client.client_secret)?)))).transpose()?;
     let offers = McpOffers::of(&i.capabilities, &i.sync, &i.accepted);
     let tools = i.sync.items.get("tool").map(Vec::as_slice).unwrap_or_default();
     let accepted = i.pin_definitions.then(|| i.accepted.clone());
@@ -211,6 +220,8 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         auth: i.auth_type,
         base: Arc::new(base),
         headers,
+        grant,
+        identity: i.identity,
         speaks,
         capabilities,
         switches: i.capabilities,

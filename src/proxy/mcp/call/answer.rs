@@ -75,7 +75,7 @@ impl McpTurn<'_, '_> {
             return None;
         }
         let version = McpVersion::parse(ask.version.as_deref()?)?;
-        ListKey::new(&self.target.upstream, version, &asked.method, asked.params().as_ref(), None)
+        ListKey::new(&self.target.upstream, version, &asked.method, asked.params().as_ref(), self.target.owner.clone())
     }
 
     /// Events until the one that answers. What comes before it goes down at once.
@@ -87,6 +87,7 @@ impl McpTurn<'_, '_> {
     ) -> Result<Result<String, RpcError>, ClientLeft> {
         let streams = asked.streams && self.down.takes_events && asked.method != "initialize";
         let (began, longest) = (Instant::now(), self.parts.state.settings.longest);
+        self.has_places = false;
         let mut events = McpEvents::default();
         if streams {
             self.down.begin().await?;
@@ -106,6 +107,7 @@ impl McpTurn<'_, '_> {
                         return Ok(Err(RpcError::own(502, format!("The MCP server broke off: {too_long}"))));
                     }
                 };
+                self.has_places |= event.id.is_some();
                 if let Some(text) = response_of(&event.data, wire) {
                     response.release(self.parts.calls.delivery.settings.upstream_pool_size);
                     return Ok(Ok(text));
@@ -120,6 +122,7 @@ impl McpTurn<'_, '_> {
                 }
             }
             if watch.is_none() && began.elapsed() > longest {
+                self.has_places = false;
                 self.cancel(asked).await;
                 return Ok(Err(RpcError::own(408, "The MCP server took longer than a call may")));
             }
@@ -147,6 +150,7 @@ impl McpTurn<'_, '_> {
                 Ok(Err(error)) => {
                     let error = fallen(&error);
                     if error.status == 408 {
+                        self.has_places = false;
                         self.cancel(asked).await;
                     }
                     return Ok(Err(error));

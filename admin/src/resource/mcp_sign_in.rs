@@ -1,0 +1,128 @@
+//! As whom an MCP integration calls, and what it tells of whoever calls it: read strictly, the secret sealed.
+
+use crate::problem::{Problem, bad};
+use crate::route::Call;
+use gateway_domain::bounds::check_forward_header;
+use gateway_domain::egress::check_custom_host;
+use gateway_domain::resource::mcp_sign_in::{IdentityForwarding, IdentityMethod, McpOauthClient};
+use gateway_domain::secret::{MASK, mask};
+use serde::Deserialize;
+
+const LONGEST: usize = 2048;
+/// What the protocol says of a message itself, and what calls are signed in with.
+const TAKEN: &[&str] = &[
+    "accept",
+    "content-type",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "last-event-id",
+    "cookie",
+];
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenOauthClient {
+    token_url: String,
+    client_id: String,
+    client_secret: String,
+    scope: Option<String>,
+    resource: Option<String>,
+    audience: Option<String>,
+}
+
+impl GivenOauthClient {
+    /// The mask of the stored secret keeps it, where it still goes to the same place.
+    pub(super) fn read(self, stored: Option<&McpOauthClient>, call: &Call) -> Result<McpOauthClient, Problem> {
+        const FIELD: &str = "configurations.oauth";
+        let place = |rule| bad(format_args!("{FIELD}.token_url"), rule);
+        check_custom_host(self.token_url.split('?').next().unwrap_or_default(), &call.app.trusted).map_err(place)?;
+        let texts = [
+            ("token_url", Some(&self.token_url)),
+            ("client_id", Some(&self.client_id)),
+            ("scope", self.scope.as_ref()),
+            ("resource", self.resource.as_ref()),
+            ("audience", self.audience.as_ref()),
+        ];
+        for (name, text) in texts {
+            if text.is_some_and(|text| text.is_empty() || text.len() > LONGEST || text.contains(char::is_control)) {
+                return Err(bad(
+                    format_args!("{FIELD}.{name}"),
+                    format_args!("must be 1..{LONGEST} printable characters"),
+                ));
+            }
+        }
+        let secret = format_args!("{FIELD}.client_secret").to_string();
+        let kept = stored.filter(|stored| stored.token_url == self.token_url).filter(|stored| {
+            call.app.vault.open(&stored.client_secret).is_ok_and(|known| mask(known.expose()) == self.client_secret)
+        });
+        let client_secret = match kept {
+            Some(kept) => kept.client_secret.clone(),
+            None if self.client_secret.starts_with(MASK) => {
+                return Err(bad(secret, "is a masked value that stands for no stored one"));
+            }
+            None if self.client_secret.is_empty() || self.client_secret.len() > LONGEST => {
+                return Err(bad(secret, format_args!("must be 1..{LONGEST} characters")));
+            }
+            None => call.app.vault.seal(&self.client_secret),
+        };
+        let Self { token_url, client_id, scope, resource, audience, .. } = self;
+        Ok(McpOauthClient { token_url, client_id, client_secret, scope, resource, audience })
+    }
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenForwarding {
+    method: String,
+    header_name: Option<String>,
+    #[serde(default)]
+    include_claims: Vec<String>,
+    jwt_expiry_seconds: Option<u32>,
+}
+
+impl GivenForwarding {
+    pub(super) fn read(self, call: &Call) -> Result<IdentityForwarding, Problem> {
+        const FIELD: &str = "configurations.user_identity_forwarding";
+        let method = match self.method.as_str() {
+            "claims_header" => IdentityMethod::ClaimsHeader,
+            "jwt_header" => IdentityMethod::JwtHeader,
+            "bearer" => IdentityMethod::Bearer,
+            _ => return Err(bad(format_args!("{FIELD}.method"), "must be one of claims_header, jwt_header, bearer")),
+        };
+        if method == IdentityMethod::JwtHeader && call.app.issuer().is_none() {
+            let rule =
+                "jwt_header needs --public-url, and no --mcp-authorization-servers: the gateway signs as an issuer";
+            return Err(bad(format_args!("{FIELD}.method"), rule));
+        }
+        let header_name = self.header_name.map(|name| header(&name, method)).transpose();
+        let header_name = header_name.map_err(|rule| bad(format_args!("{FIELD}.header_name"), rule))?;
+        for (at, claim) in self.include_claims.iter().enumerate() {
+            if !IdentityForwarding::CLAIMS.contains(&claim.as_str()) {
+                let rule = format!("must be one of {}", IdentityForwarding::CLAIMS.join(", "));
+                return Err(bad(format_args!("{FIELD}.include_claims[{at}]"), rule));
+            }
+        }
+        let lasts = self.jwt_expiry_seconds.unwrap_or(IdentityForwarding::LASTS);
+        if !(10..=IdentityForwarding::LONGEST).contains(&lasts) {
+            let rule = format_args!("must be 10..{}", IdentityForwarding::LONGEST);
+            return Err(bad(format_args!("{FIELD}.jwt_expiry_seconds"), rule));
+        }
+        let include_claims = self.include_claims;
+        Ok(IdentityForwarding { method, header_name, include_claims, jwt_expiry_seconds: lasts })
+    }
+}
+
+fn header(name: &str, method: IdentityMethod) -> Result<String, &'static str> {
+    if method == IdentityMethod::Bearer {
+        return Err("is `authorization` where the method is bearer");
+    }
+    let name = name.to_ascii_lowercase();
+    if name == "authorization" {
+        let is_token = method == IdentityMethod::JwtHeader;
+        return if is_token { Ok(name) } else { Err("may be `authorization` where the method is jwt_header") };
+    }
+    let name = check_forward_header(&name)?;
+    if TAKEN.contains(&name.as_str()) { Err("is set by the protocol, or never sent") } else { Ok(name) }
+}
