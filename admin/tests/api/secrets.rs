@@ -11,6 +11,7 @@ const IN_CONFIG: &str = "canary-config-e19f55";
 const IN_GUARDRAIL: &str = "canary-guardrail-51c7be";
 const IN_HOOK: &str = "https://hooks.example.com/canary-hook-77b1e0";
 const IN_ALERT: &str = "canary-alert-5c90d2";
+const IN_MCP: &str = "canary-mcp-2f6a91";
 const IN_PLUGIN: &str = "canary-plugin-aa3f08";
 const REFUSED: &str = "canary-refused-0b3d7a";
 
@@ -118,11 +119,42 @@ async fn answers(house: &House) -> Vec<String> {
     seen
 }
 
+/// Of MCP servers: what headers hold, and what tokens are fetched with.
+async fn mcp_answers(house: &House) -> Vec<String> {
+    let admin = house.as_admin();
+    let of = |slug: &str, auth: &str, configurations: Value| {
+        json!({"name": slug, "slug": slug, "url": "https://mcp.example.com/mcp", "auth_type": auth, "transport": "http",
+            "configurations": configurations})
+    };
+    let client = |url: &str| json!({"oauth": {"token_url": url, "client_id": "c", "client_secret": IN_MCP}});
+    let headers = json!({"custom_headers": {"authorization": IN_MCP}});
+    let mut seen = Vec::new();
+    for (body, status) in [
+        (of("mcp-h", "headers", headers), 200),
+        (of("mcp-o", "oauth_client_credentials", client("https://login.example.com/token")), 200),
+        (of("mcp-x", "oauth_client_credentials", client("no address")), 400),
+        (of("mcp-y", "headers", json!({"custom_headers": {"authorization": [IN_MCP]}})), 400),
+    ] {
+        let answer = admin.post("/mcp-integrations", body).await;
+        seen.push(answer.text.clone());
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    let change = json!({"configurations": client("https://login.example.com/other")});
+    seen.push(admin.put("/mcp-integrations/mcp-o", change).await.text);
+    for path in ["/mcp-integrations", "/mcp-integrations/mcp-h", "/mcp-integrations/mcp-o"] {
+        let answer = admin.get(path).await;
+        seen.push(answer.text.clone());
+        answer.expect(200);
+    }
+    seen
+}
+
 #[tokio::test]
 async fn secrets_stay_where_they_belong() {
     let house = House::new().await;
     let (id, key) = house.key("workspace/service", json!({"scopes": ["completions.write"]})).await;
     let mut seen = answers(&house).await;
+    seen.extend(mcp_answers(&house).await);
     seen.push(house.as_admin().get(&format!("/api-keys/{id}")).await.text);
     seen.push(house.as_admin().get("/api-keys").await.text);
     seen.push(house.as_admin().delete("/integrations/i").await.text);
@@ -130,7 +162,7 @@ async fn secrets_stay_where_they_belong() {
     let trail = house.app.history.audit(&query).await.expect("readable");
     assert!(trail.rows.iter().any(|r| r.details.contains("****")), "requests are told, masked");
     seen.extend(trail.rows.iter().map(|r| format!("{r:?}")));
-    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_PLUGIN, IN_HOOK, IN_ALERT, REFUSED, &key] {
+    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_MCP, IN_PLUGIN, IN_HOOK, IN_ALERT, REFUSED, &key] {
         assert!(
             seen.iter().all(|text| !text.contains(secret)),
             "{secret} in {:?}",
