@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// Memory that an export may take beside what the process had, however many records it has.
-const MOST_MIB: u64 = 96;
+/// Memory that two exports, as lines and then as columns, may leave a process with that has only just begun: a million took 173
+/// of a release build, a quarter of that 123, most of it what the allocator and the database keep for the next one.
+const MOST_MIB: u64 = 192;
 
 #[expect(clippy::disallowed_methods, reason = "how many records is asked of the test, not of the gateway")]
 fn records() -> usize {

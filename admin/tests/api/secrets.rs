@@ -137,7 +137,7 @@ async fn mcp_answers(house: &House) -> Vec<String> {
     ] {
         let answer = admin.post("/mcp-integrations", body).await;
         seen.push(answer.text.clone());
-        assert_eq!(answer.status, status, "{}", answer.text);
+        assert_eq!(answer.status.as_u16(), status, "{}", answer.text);
     }
     let change = json!({"configurations": client("https://login.example.com/other")});
     seen.push(admin.put("/mcp-integrations/mcp-o", change).await.text);
