@@ -366,6 +366,12 @@ async fn an_admin_sees_what_people_allowed_and_ends_it() {
     assert_eq!(here.opens(access(&second)).await, 200, "another person's end is none of Ann's");
     assert_eq!(admin.delete("/mcp-servers/files/grants").await.expect(200).json()["ended"], 1);
     assert_eq!(here.opens(access(&second)).await, 401);
+    // With its server they end as well, whoever makes one by its name later.
+    let third = here.tokens(&client, "mcp").await;
+    admin.delete("/mcp-servers/files").await.expect(200);
+    let anew = json!({"name": "Files", "slug": "files", "mcp_integration_id": "files-int"});
+    admin.post("/mcp-servers", &anew).await.expect(200);
+    assert_eq!(here.opens(access(&third)).await, 401);
     admin.get("/mcp-servers/files/grants?user_id=ann").await.expect(400);
     admin.delete("/mcp-servers/files/grants?grant_id=x").await.expect(400);
     let org = admin.get("/mcp-servers/files").await.expect(200).json()["organisation_id"].clone();

@@ -6,7 +6,7 @@ use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, internal};
 use crate::route::{Call, Reply, Route, authed};
 use gateway_domain::id::{GrantId, UserId};
-use gateway_domain::ports::{Batch, ResourceQuery};
+use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::mcp::McpServer;
 use gateway_domain::resource::mcp_grant::McpSignIn;
 use gateway_domain::resource::{Kind, Stored};
@@ -83,11 +83,23 @@ fn shown(grant: &StoredGrant, call: &Call) -> Value {
 
 /// From the answer on no token of theirs opens anything.
 async fn end(call: Call) -> Result<Reply, Problem> {
-    let seen = call.snapshot().revision;
     let only = call.query.parsed::<Uuid>("grant_id", "must be a grant's id")?;
     let mut all = found(&call, Action::Update).await?;
     all.retain(|grant| only.is_none_or(|id| id == grant.row.id));
     let ended = all.len();
+    let revision = end_these(&call, all).await?;
+    Ok(Reply::json(json!({"success": true, "ended": ended})).at(revision))
+}
+
+/// Before a server goes: another one by the same name is none that anybody allowed something.
+pub(crate) async fn end_with_server(call: &Call) -> Result<(), Problem> {
+    let all = found(call, Action::Delete).await?;
+    end_these(call, all).await.map(drop)
+}
+
+/// The state of the configuration behind it.
+async fn end_these(call: &Call, all: Vec<StoredGrant>) -> Result<Revision, Problem> {
+    let seen = call.snapshot().revision;
     let mut revision = seen;
     for some in all.chunks(MOST_AT_ONCE) {
         let mut gone = Vec::with_capacity(some.len());
@@ -100,10 +112,10 @@ async fn end(call: Call) -> Result<Reply, Problem> {
         }
         let decide = |around: &WriteView<'_>| {
             gone.retain(|row| around.since(Kind::McpGrant, row.id, row.version - 1).is_none());
-            let audit = gone.iter().map(|row| audit(&call, Action::Delete, row, &Map::new())).collect();
+            let audit = gone.iter().map(|row| audit(call, Action::Delete, row, &Map::new())).collect();
             Ok(Batch { rows: gone, audit, ..Batch::default() })
         };
         revision = call.commit(seen, decide).await?;
     }
-    Ok(Reply::json(json!({"success": true, "ended": ended})).at(revision))
+    Ok(revision)
 }

@@ -5,7 +5,7 @@ mod declared;
 mod members;
 
 use super::mcp_integration::{resync, told};
-use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, update};
+use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, mcp_grants, update};
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
 use crate::mcp_sync::health;
@@ -58,7 +58,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .takes::<McpServerPatch>()
             .and(&["workspace_id"])
             .asks(HERE),
-        authed(Method::DELETE, ONE, DELETE, "Take an MCP server away", delete::<McpServer>).asks(HERE),
+        authed(Method::DELETE, ONE, DELETE, "Take an MCP server away", remove).asks(HERE),
         authed(Method::POST, "/mcp-servers/{id}/test", UPDATE, "Ask an MCP server what it offers", test).asks(HERE),
         authed(Method::GET, "/mcp-servers/{id}/metadata", READ, "Show what an MCP server said of itself", metadata)
             .asks(HERE),
@@ -78,6 +78,11 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::DELETE, LINKS, UPDATE, "Disconnect accounts of people", disconnect)
             .asks(&["workspace_id", "user_id"]),
     ]
+}
+
+async fn remove(call: Call) -> Result<Reply, Problem> {
+    mcp_grants::end_with_server(&call).await?;
+    delete::<McpServer>(call).await
 }
 
 #[derive(Deserialize)]

@@ -34,6 +34,8 @@ pub struct Partitions {
     pub(super) rollups: Rollups,
     /// The tables are known to be there.
     shaped: OnceCell<()>,
+    /// Sums of days that are over were read since the start.
+    pub(super) margins_read: OnceCell<()>,
     /// Days that are known to have their partitions.
     days: Mutex<HashSet<Day>>,
 }
@@ -41,7 +43,13 @@ pub struct Partitions {
 impl Partitions {
     /// The server may be away: tables are looked at when it is first needed.
     pub fn over(database: Database, names: Option<Arc<dyn NamedMetadata>>) -> Self {
-        Self { database, rollups: Rollups::new(names), shaped: OnceCell::new(), days: Mutex::default() }
+        Self {
+            database,
+            rollups: Rollups::new(names),
+            shaped: OnceCell::new(),
+            margins_read: OnceCell::new(),
+            days: Mutex::default(),
+        }
     }
 
     pub(super) async fn shape(&self) -> Result<(), StoreError> {

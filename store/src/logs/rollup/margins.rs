@@ -81,7 +81,7 @@ pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Resu
 
 /// Reads the rows themselves and not only their index: after a start they so are in the memory of the machine when the first
 /// question about months comes.
-async fn has_any(session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
+pub(in crate::logs) async fn has_any(session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
     let mut filter = Filter::default();
     filter.and("grain = ?", Grain::Day.micros());
     filter.and("created_at >= ?", times.start).and("created_at < ?", times.end);

@@ -87,6 +87,18 @@ impl Partitions {
         Ok(counted.into_iter().filter(|day| !there.contains(day)).collect())
     }
 
+    /// The sums of days that are over, once after a start: the first question about months then finds them in memory, and not on
+    /// a disk.
+    async fn read_margins(&self) -> Result<(), StoreError> {
+        let mut lease = self.database.lease_soon(Side::Read).await?;
+        let read = async {
+            margins::has_any(&mut lease.session(), &(0..i64::MAX)).await.map_err(|e| failure(&e))?;
+            Ok(())
+        };
+        let read = timeout(self.database.call_timeout(), read).await;
+        lease.finish(read)
+    }
+
     /// While nobody else changes sums.
     async fn make_margins(&self, day: Day) -> Result<(), StoreError> {
         let mut lease = self.database.lease(Side::Write).await?;
@@ -155,6 +167,10 @@ impl RecordSums for Partitions {
                 if let Err(error) = self.make_margins(day).await {
                     tracing::info!(day = %day.name(), %error, "a day's sums have to wait");
                 }
+            }
+            let read = || self.read_margins();
+            if let Err(error) = self.margins_read.get_or_try_init(read).await {
+                tracing::info!(%error, "sums of days that are over are read when they are asked for");
             }
             Ok(made)
         })
