@@ -125,8 +125,9 @@ pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database
 impl Database {
     /// Waits its full time for a connection.
     pub(crate) async fn lease(&self, side: Side) -> Result<Lease, StoreError> {
+        let began = Instant::now();
         let leased = self.acquire(side).await.map_err(|e| failure(&e));
-        self.noted(leased.as_ref().err());
+        self.noted(began, leased.as_ref().err());
         leased
     }
 
@@ -134,24 +135,24 @@ impl Database {
     pub(crate) async fn lease_soon(&self, side: Side) -> Result<Lease, StoreError> {
         match self.0.reach.patience() {
             Patience::Full => self.lease(side).await,
-            Patience::Within(time) => match timeout(time, self.lease(side)).await {
-                Ok(leased) => leased,
-                Err(_) => {
+            Patience::Within(time) => {
+                let began = Instant::now();
+                timeout(time, self.lease(side)).await.unwrap_or_else(|_| {
                     let error = failure(&Error::PoolTimedOut);
-                    self.noted(Some(&error));
+                    self.noted(began, Some(&error));
                     Err(error)
-                }
-            },
+                })
+            }
             Patience::None(why) => Err(StoreError::Unavailable(why)),
         }
     }
 
     /// A file is never away, and a pool whose connections are all at work waits for them, not for the server.
-    fn noted(&self, failed: Option<&StoreError>) {
+    fn noted(&self, began: Instant, failed: Option<&StoreError>) {
         if let Pools::Postgres(pool) = &self.0.pools
             && (failed.is_none() || pool.size() < pool.options().get_max_connections())
         {
-            self.0.reach.leased(failed);
+            self.0.reach.leased(began.into_std(), failed);
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Reach(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     standing: Standing,
+    /// When a connection was there last.
+    reached: Option<Instant>,
     /// Why the last write failed.
     writing: Option<String>,
 }
@@ -54,12 +56,18 @@ impl Reach {
         }
     }
 
-    /// A connection was there, or was not.
-    pub(crate) fn leased(&self, failed: Option<&StoreError>) {
-        self.0.lock().standing = match failed {
-            None => Standing::Fine,
-            Some(error) => Standing::Away { why: error.to_string(), looked: Instant::now() },
-        };
+    /// A connection was there, or was not; `began` is when it was asked for. Whoever began to wait while the server was away
+    /// and gave up after it had come back says nothing of now.
+    pub(crate) fn leased(&self, began: Instant, failed: Option<&StoreError>) {
+        let mut state = self.0.lock();
+        match failed {
+            None => {
+                state.standing = Standing::Fine;
+                state.reached = Some(Instant::now());
+            }
+            Some(_) if state.reached.is_some_and(|reached| reached >= began) => {}
+            Some(error) => state.standing = Standing::Away { why: error.to_string(), looked: Instant::now() },
+        }
     }
 
     pub(crate) fn suspect(&self) {
@@ -95,7 +103,8 @@ mod tests {
         reach.suspect();
         assert_eq!(reach.patience(), Patience::Within(SHORT));
         let gone = StoreError::Unavailable("gone".to_owned());
-        reach.leased(Some(&gone));
+        let began = Instant::now();
+        reach.leased(began, Some(&gone));
         assert!(matches!(reach.patience(), Patience::None(why) if why.contains("gone")));
         reach.suspect();
         assert!(matches!(reach.patience(), Patience::None(_)), "what is known is not forgotten by a guess");
@@ -104,8 +113,10 @@ mod tests {
         }
         assert_eq!(reach.patience(), Patience::Within(SHORT));
         assert!(matches!(reach.patience(), Patience::None(_)), "one looks for all");
-        reach.leased(None);
+        reach.leased(began, None);
         assert_eq!((reach.patience(), reach.trouble()), (Patience::Full, None));
+        reach.leased(began, Some(&gone));
+        assert_eq!(reach.patience(), Patience::Full, "who waited since before it came back is late");
         reach.wrote(Some(&gone));
         assert!(reach.trouble().is_some_and(|why| why.contains("gone")));
         reach.wrote(Some(&StoreError::Conflict("slug".to_owned())));
