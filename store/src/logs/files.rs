@@ -9,6 +9,7 @@ use super::query::{Look, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, 
 use super::readers::DayReaders;
 use super::rollup::{Rollups, is_counted};
 use super::shape::{Table, ensure_sums};
+use super::sums::settle_written;
 use crate::database::{Database, Options, Side, open_later};
 use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
@@ -148,7 +149,7 @@ impl DayFiles {
         };
         let outcome = timeout(database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
         lease.finish(outcome)?;
-        self.settle_written(day, &database).await;
+        settle_written(&database, &self.rollups, day).await;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::query::{
 };
 use super::rollup::{Rollups, alone};
 use super::shape::Table;
-use super::sums::{all_of, is_in_rollups};
+use super::sums::{all_of, is_in_rollups, settle_written};
 use crate::database::{Database, Side};
 use crate::session::{Lease, Session, failure};
 use gateway_domain::Timestamp;
@@ -125,7 +125,9 @@ impl Partitions {
         };
         let outcome = timeout(self.database.call_timeout(), work).await.map(|done| done.map_err(|e| failure(&e)));
         lease.finish(outcome)?;
-        self.settle_written(days).await;
+        for day in days {
+            settle_written(&self.database, &self.rollups, day).await;
+        }
         Ok(())
     }
 

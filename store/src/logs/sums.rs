@@ -9,6 +9,7 @@ mod settle;
 mod stretch;
 
 pub(super) use gather::{Gather, MOST_CELLS, value_in};
+pub(super) use settle::settle_written;
 pub(super) use stretch::{Source, Stretch, is_in_rollups, stretches};
 
 use super::query::filter;

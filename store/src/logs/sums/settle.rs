@@ -31,6 +31,15 @@ async fn settle(database: &Database, rollups: &Rollups, times: &Range<i64>) -> R
     }
 }
 
+/// After a write to this day: what was not added waits on, and is added by whoever asks.
+pub(in crate::logs) async fn settle_written(database: &Database, rollups: &Rollups, day: Day) {
+    if rollups.has_much_waiting(day)
+        && let Err(error) = settle(database, rollups, &day.times()).await
+    {
+        tracing::warn!(day = day.name(), %error, "sums of records wait on");
+    }
+}
+
 impl DayFiles {
     /// Where a session of the day's file finds that something waits.
     pub(super) async fn settle(&self, day: Day, session: &mut Session<'_>) -> Result<(), StoreError> {
@@ -40,15 +49,6 @@ impl DayFiles {
         match self.present(day, Table::Records).await? {
             Some(database) => settle(&database, &self.rollups, &day.times()).await,
             None => Ok(()),
-        }
-    }
-
-    /// After a write: what was not added waits on, and is added by whoever asks.
-    pub(in crate::logs) async fn settle_written(&self, day: Day, database: &Database) {
-        if self.rollups.has_much_waiting(day)
-            && let Err(error) = settle(database, &self.rollups, &day.times()).await
-        {
-            tracing::warn!(day = day.name(), %error, "sums of records wait on");
         }
     }
 }
@@ -63,16 +63,5 @@ impl Partitions {
         let any = async { waiting::is_any(&mut lease.session(), &times).await.map_err(|e| failure(&e)) };
         let any = timeout(self.database.call_timeout(), any).await;
         if lease.finish(any)? { settle(&self.database, &self.rollups, &times).await } else { Ok(()) }
-    }
-
-    /// As [`DayFiles::settle_written`].
-    pub(in crate::logs) async fn settle_written(&self, days: impl IntoIterator<Item = Day>) {
-        for day in days {
-            if self.rollups.has_much_waiting(day)
-                && let Err(error) = settle(&self.database, &self.rollups, &day.times()).await
-            {
-                tracing::warn!(day = day.name(), %error, "sums of records wait on");
-            }
-        }
     }
 }
