@@ -3,9 +3,13 @@
 //! What came of each line is written down before anything is counted, so that no finished line is ever asked again.
 
 mod document;
+mod guest;
+mod hold;
 mod keep;
 mod lines;
 mod log;
+mod pinned;
+mod record;
 mod road;
 mod run;
 mod runner;
@@ -13,8 +17,10 @@ mod write;
 
 pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
+pub(crate) use guest::{LineCallers, LineGuest};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
-pub(crate) use road::{LineCallers, LineDoor, LineRoad};
+pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
+pub(crate) use road::{LineDoor, LineRoad};
 pub(crate) use run::LineSetup;
 pub(crate) use runner::Runner;
 
@@ -32,6 +38,8 @@ const BATCH: &str = "batch";
 const FILE: &str = "file";
 /// Of what a run notes of its lines, and of what a batch's requests are sent with.
 const LOG: &str = "batch_log";
+/// Blobs of what batches answered: counted, and never refused for want of room.
+const RESULT: &str = "batch_result";
 const SETUP: &str = "batch_setup";
 
 /// Bytes and lines of a file that a batch reads.
@@ -59,6 +67,9 @@ pub(crate) struct BatchSettings {
     pub(crate) job: &'static str,
 }
 
+/// Kinds of blobs that are written when it is too late to refuse them.
+pub(crate) const NEVER_REFUSED: &[&str] = &[LOG, RESULT];
+
 /// What jobs of batches are called that nodes of this deployment make and run. Made once for a process, and never freed.
 pub(crate) fn job_of(deployment: Option<&str>) -> &'static str {
     deployment.map_or(JOB, |slug| Box::leak(format!("{JOB}@{slug}").into_boxed_str()))
@@ -70,6 +81,7 @@ pub(crate) struct Batches {
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(crate) owned: Arc<dyn OwnedObjects>,
     pub(crate) callers: Arc<LineCallers>,
+    pub(crate) configs: PinnedConfigs,
     pub(crate) settings: BatchSettings,
     /// Databases are asked here, never on a thread that serves requests.
     pub(crate) runtime: Handle,

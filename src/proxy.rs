@@ -51,7 +51,7 @@ pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use sticky::Assignments;
 
-use crate::batches::SharedBatches;
+use crate::batches::{LineGuest, SharedBatches};
 use crate::clock;
 use crate::connections;
 use crate::explanations::Explainer;
@@ -60,7 +60,7 @@ use crate::in_flight::{InFlight, InFlightGuard};
 use crate::issuers::Issuers;
 use crate::runtime_config::ConfigHandle;
 use crate::upstream::http1::Framing;
-use crate::writer::Records;
+use crate::writer::{Records, cost_of};
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use body_mode::BodyMode;
@@ -119,6 +119,8 @@ pub(crate) struct Ctx {
     seat: Option<admission_guard::ConcurrencySlot>,
     /// Of a request whose key is known.
     flight: Option<InFlightGuard>,
+    /// Of a line of a batch, which is told what it cost.
+    line: Option<Arc<LineGuest>>,
 }
 
 #[async_trait]
@@ -133,6 +135,7 @@ impl ProxyHttp for Gateway {
             records: PendingRecords::default(),
             seat: None,
             flight: None,
+            line: None,
         }
     }
 
@@ -179,6 +182,7 @@ impl ProxyHttp for Gateway {
             Err(fault) => return self.refuse(session, ctx, fault.into()).await,
         }
         ctx.held.charge(request.caller.tenant.key.id.0);
+        ctx.line.clone_from(&request.caller.tenant.line);
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -219,7 +223,16 @@ impl ProxyHttp for Gateway {
     /// Nothing is awaited: this delays the next request on the connection.
     async fn logging(&self, _: &mut Session, _: Option<&Error>, ctx: &mut Ctx) {
         let background = self.calls.guardrails.background();
-        ctx.records.drain().for_each(|noted| background.send(noted, &self.records));
+        let mut cost = 0_i64;
+        for noted in ctx.records.drain() {
+            if ctx.line.is_some() {
+                cost = cost.saturating_add(cost_of(&noted.record).map_or(0, |cost| cost.0));
+            }
+            background.send(noted, &self.records);
+        }
+        if let Some(line) = &ctx.line {
+            line.tell_cost(cost);
+        }
     }
 
     /// For error lines of the framework: a query may hold a key.
@@ -334,8 +347,9 @@ impl Gateway {
         input: Result<Uuid, Fault>,
     ) -> pingora::Result<bool> {
         let own = self.own_parts();
-        let made = match input {
-            Ok(input) => own_objects::create(own, &session.req_header().headers, &request, input).await,
+        let chosen = routing::choose(self, &request.caller.tenant, &request.ask.headers).await;
+        let made = match input.and_then(|input| Ok((input, chosen?.of_batch()))) {
+            Ok(made_of) => own_objects::create(own, &session.req_header().headers, &request, made_of).await,
             Err(fault) => Err(fault),
         };
         match made {

@@ -5,6 +5,7 @@ mod admin_body;
 mod admin_port;
 mod admin_pulse;
 mod alerts;
+mod batches;
 mod blob_places;
 mod boot;
 mod exports;
@@ -23,7 +24,6 @@ mod upkeep;
 mod usage_checkpoint;
 mod watcher;
 
-use crate::batches::{BatchSettings, Batches, LineCallers, SharedBatches, job_of};
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::explanations::Explainer;
@@ -67,9 +67,7 @@ use shutdown::Drain;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 use usage_checkpoint::FinalFlush;
 
@@ -139,7 +137,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process)?,
         own_tokens: OwnTokens::default(),
-        batches: batches(&settings, &booted, (&metrics, &control))?,
+        batches: batches::open(&settings, &booted, (&metrics, &control))?,
         explainer,
         names,
         settings: proxy,
@@ -188,29 +186,6 @@ fn look_after(
     begun.and(waiting).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     LogUpkeep::new(booted.logs.clone(), &booted.database, booted.is_sqlite, settings).start(control.handle());
     Ok(())
-}
-
-/// Files and batches of the gateway's own, where they lie by default: beside the configuration.
-fn batches(
-    settings: &Settings,
-    booted: &Booted,
-    (metrics, control): (&Metrics, &Runtime),
-) -> Result<SharedBatches, String> {
-    let told = BatchSettings {
-        lease: settings.batch_lease.0.max(Duration::from_secs(1)),
-        parallel: settings.batch_parallel.max(1),
-        retries: u32::try_from(settings.batch_retries).unwrap_or(u32::MAX),
-        most_answer: settings.max_body.0.min(16 << 20),
-        job: job_of(settings.deployment.as_deref()),
-    };
-    let callers = Arc::<LineCallers>::default();
-    let under_way = callers.clone();
-    let help = "Lines of batches that are under way, --batch-parallel of each of 4 batches at most";
-    let watched = metrics.watch("gateway_batch_lines", help, move || under_way.under_way());
-    watched.map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    let (jobs, owned) = (Arc::new(booted.database.clone()), Arc::new(booted.database.clone()));
-    let (blobs, runtime) = (booted.blobs(), control.handle().clone());
-    Ok(Arc::new(Batches { jobs, blobs, owned, callers, settings: told, runtime, made: Notify::new() }))
 }
 
 fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Result<McpState, String> {

@@ -255,6 +255,8 @@ settings! {
     master_key_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_MASTER_KEY_FILE" in "Storage";
     /// Where files, results and exports lie: s3://bucket/prefix?region=…, file:///folder, rows: (repeatable; new ones go to the first) [default: rows of the database]
     blob_url: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_BLOB_URL" in "Storage", secret true, list "one_or_more";
+    /// Bytes of files, results of batches and exports that are kept of one organisation; an upload beyond is refused
+    file_store_max: [Option<Size>] as Size = Size::mib(10_240), "GATEWAY_FILE_STORE_MAX" in "Storage";
     /// Where what is kept of messages lies, beside the log store: s3://bucket/prefix?region=…, file:///folder (repeatable; new ones go to the first) [default: in the log store]
     log_bodies_url: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_BODIES_URL" in "Storage", secret true, list "one_or_more";
     /// redis://[user:password@]host:port[/db], rediss:// for TLS, several with commas for a cluster: shared counters and cache

@@ -291,13 +291,17 @@ impl Work {
 /// Gives records what is known only now: their price, and what is kept of messages in one piece.
 fn prepare(batch: &mut [LogRecord]) {
     for record in batch.iter_mut() {
-        // What has a price of its own came with it.
-        record.cost = cost(record).or(record.cost);
+        record.cost = cost_of(record);
         record.saved = saved(record);
         if let Some(bodies) = &mut record.bodies {
             bodies.settle();
         }
     }
+}
+
+/// What has a price of its own came with it.
+pub(crate) fn cost_of(record: &LogRecord) -> Option<NanoUsd> {
+    cost(record).or(record.cost)
 }
 
 /// What a call that the cache answered would have cost.

@@ -174,6 +174,8 @@ operations! {
     CancelResponse = facts("cancelModelResponse", "/responses").about_kept_response(),
     UploadFile = facts("uploadFile", "/files").uses(Uses::Nothing),
     CreateBatch = facts("createBatch", "/batches").uses(Uses::Nothing).models_in_file(),
+    // Of a batch that the gateway ran there is a record at its end: it is asked for by no path.
+    Batch = facts("batch", "/batches").uses(Uses::Nothing),
     CreateFinetune = facts("createFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
     ModifyRun = facts("modifyRun", "/threads").uses(Uses::Nothing).passed_to_all(),
     CreateRun = facts("createRun", "/threads").passed_to_all(),

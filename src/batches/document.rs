@@ -13,6 +13,12 @@ pub(crate) struct FileDocument {
     pub(crate) bytes: u64,
     pub(crate) created: i64,
     pub(crate) expires: i64,
+    /// Batches that read it and have not ended.
+    #[serde(default)]
+    pub(crate) readers: Vec<Uuid>,
+    /// Nobody finds it any more; its bytes go with the last of those batches.
+    #[serde(default)]
+    pub(crate) deleted: bool,
 }
 
 impl FileDocument {
@@ -38,6 +44,19 @@ pub(crate) enum BatchStatus {
 }
 
 impl BatchStatus {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Validating => "validating",
+            Self::Failed => "failed",
+            Self::InProgress => "in_progress",
+            Self::Finalizing => "finalizing",
+            Self::Completed => "completed",
+            Self::Expired => "expired",
+            Self::Cancelling => "cancelling",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     pub(crate) const fn has_ended(self) -> bool {
         matches!(self, Self::Failed | Self::Completed | Self::Expired | Self::Cancelled)
     }
@@ -81,6 +100,9 @@ pub(crate) struct BatchDocument {
     pub(crate) counts: LineCounts,
     #[serde(default)]
     pub(crate) usage: LineUsage,
+    /// Of the calls that its lines made, in billionths of a dollar.
+    #[serde(default)]
+    pub(crate) cost: i64,
     #[serde(default)]
     pub(crate) problems: Vec<BatchProblem>,
     pub(crate) output: Option<Uuid>,
@@ -113,6 +135,12 @@ impl BatchDocument {
             BatchStatus::Cancelled => &mut self.cancelled,
         };
         *at = at.or(Some(now));
+    }
+
+    /// When it ended, in seconds since 1970.
+    pub(crate) fn ended(&self) -> i64 {
+        let ends = [self.completed, self.failed, self.expired, self.cancelled];
+        ends.into_iter().flatten().min().unwrap_or(self.expires)
     }
 
     pub(crate) fn shown(&self, id: Uuid) -> Value {

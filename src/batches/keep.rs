@@ -1,12 +1,16 @@
 //! What clients ask of files and batches: made, looked at, listed, cancelled, removed. Nothing here runs a batch.
 
 use super::write::{BlobWriter, new_blob};
-use super::{BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, KEPT_SECS, LASTS_SECS, MOST_OPEN, SETUP};
+use super::{
+    BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, KEPT_SECS, LASTS_SECS, LineSetup, MOST_OPEN, SETUP,
+};
 use crate::{clock, ids};
 use bytes::Bytes;
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
-use gateway_domain::ports::{BlobError, Enqueued, MOST_BLOB_PIECE, NewJob, OwnedObject, OwnedPlace, StoreError};
+use gateway_domain::ports::{
+    BlobError, Enqueued, MOST_BLOB_PIECE, NewBlob, NewJob, OwnedObject, OwnedPlace, StoreError,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::future::Future;
@@ -14,8 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// Before a file is gone, a batch that reads it has ended.
+const READ_SECS: i64 = 600;
 /// Times that a change is tried anew since another came first.
-const MOST_CHANGES: usize = 20;
+pub(super) const MOST_CHANGES: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeepError {
@@ -24,6 +30,8 @@ pub(crate) enum KeepError {
     /// The rest of a sentence.
     #[error("{0}")]
     Full(&'static str),
+    #[error("the config was deleted meanwhile")]
+    NoConfig,
     #[error("as many batches are under way as may be")]
     Busy,
     #[error("{0}")]
@@ -62,8 +70,8 @@ pub(crate) struct NewBatch {
     pub(crate) metadata: Value,
     pub(crate) key: Uuid,
     pub(crate) output_secs: i64,
-    /// What its requests are sent with: header lines as JSON, secrets among them.
-    pub(crate) setup: Bytes,
+    /// What its requests are sent with, secrets among them.
+    pub(crate) setup: LineSetup,
 }
 
 pub(super) fn now_secs() -> i64 {
@@ -98,7 +106,7 @@ impl Batches {
     pub(crate) async fn file(&self, workspace: WorkspaceId, id: Uuid) -> Result<FileDocument, KeepError> {
         let found = self.owned.owned(OwnedPlace { workspace, kind: FILE }, id).await?;
         let file: FileDocument = read(&found.ok_or(KeepError::Unknown)?)?;
-        if file.expires <= now_secs() { Err(KeepError::Unknown) } else { Ok(file) }
+        if file.is_there(now_secs()) { Ok(file) } else { Err(KeepError::Unknown) }
     }
 
     pub(crate) async fn files(
@@ -111,15 +119,7 @@ impl Batches {
         let now = now_secs();
         let read = found.iter().map(|object| Ok((object.id, read::<FileDocument>(object)?)));
         let files: Result<Vec<_>, KeepError> = read.collect();
-        Ok(files?.into_iter().filter(|(_, file)| file.expires > now).collect())
-    }
-
-    pub(crate) async fn remove_file(&self, owner: ObjectOwner, id: Uuid) -> Result<(), KeepError> {
-        if !self.owned.remove(OwnedPlace { workspace: owner.workspace, kind: FILE }, id).await? {
-            return Err(KeepError::Unknown);
-        }
-        self.blobs.delete(owner.org, id).await?;
-        Ok(())
+        Ok(files?.into_iter().filter(|(_, file)| file.is_there(now)).collect())
     }
 
     /// A piece of a file from a place on; none at its end.
@@ -151,12 +151,19 @@ impl Batches {
         let _ = self.blobs.delete(file.owner.org, file.blob.id).await;
     }
 
-    pub(crate) async fn create(&self, owner: ObjectOwner, new: NewBatch) -> Result<(Uuid, BatchDocument), KeepError> {
-        self.file(owner.workspace, new.input).await?;
+    pub(crate) async fn create(
+        &self,
+        owner: ObjectOwner,
+        mut new: NewBatch,
+    ) -> Result<(Uuid, BatchDocument), KeepError> {
+        new.setup.config = self.configs.written_out(new.setup.config).await?;
         let (id, setup, now) = (ids::next(clock::now()), ids::next(clock::now()), now_secs());
-        let mut blob = BlobWriter::begin(&self.blobs, &new_blob(setup, owner.org, SETUP, now + KEPT_SECS)).await?;
-        blob.push(&new.setup).await?;
-        blob.finish().await?;
+        let file = self.hold_file(owner.workspace, new.input, id).await?;
+        let kept = self.keep_setup(&new_blob(setup, owner.org, SETUP, now + KEPT_SECS), &new.setup).await;
+        if let Err(why) = kept {
+            self.release_file(owner, new.input, id).await?;
+            return Err(why);
+        }
         let document = BatchDocument {
             endpoint: new.endpoint,
             input: new.input,
@@ -167,12 +174,13 @@ impl Batches {
             status: BatchStatus::Validating,
             counts: Default::default(),
             usage: Default::default(),
+            cost: 0,
             problems: Vec::new(),
             output: None,
             failures: None,
             output_secs: new.output_secs,
             created: now,
-            expires: now + LASTS_SECS,
+            expires: (now + LASTS_SECS).min(file.expires - READ_SECS).max(now),
             in_progress: None,
             finalizing: None,
             completed: None,
@@ -198,12 +206,20 @@ impl Batches {
             refused => {
                 self.owned.remove(OwnedPlace { workspace: owner.workspace, kind: BATCH }, id).await?;
                 self.blobs.delete(owner.org, setup).await?;
+                self.release_file(owner, new.input, id).await?;
                 refused?;
                 return Err(KeepError::Busy);
             }
         }
         self.made.notify_one();
         Ok((id, document))
+    }
+
+    async fn keep_setup(&self, blob: &NewBlob, setup: &LineSetup) -> Result<(), KeepError> {
+        let mut blob = BlobWriter::begin(&self.blobs, blob).await?;
+        blob.push(&serde_json::to_vec(setup).unwrap_or_default()).await?;
+        blob.finish().await?;
+        Ok(())
     }
 
     pub(crate) async fn batch(&self, workspace: WorkspaceId, id: Uuid) -> Result<BatchDocument, KeepError> {

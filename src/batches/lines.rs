@@ -2,10 +2,11 @@
 //! before any of them is asked.
 
 use super::document::BatchProblem;
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 use bytes::{Buf, Bytes, BytesMut};
 use gateway_domain::ports::{BlobError, Blobs};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -15,6 +16,9 @@ use uuid::Uuid;
 const MOST_LINE: usize = 32 << 20;
 /// Problems that are told.
 const MOST_PROBLEMS: usize = 100;
+const MODEL_REFUSED: &str = "model_not_permitted";
+/// Different models of one file that are looked up before it is run.
+const MOST_MODELS: usize = 1_000;
 /// Bytes of what a client calls a line.
 const LONGEST_ID: usize = 512;
 
@@ -30,8 +34,10 @@ pub(super) struct LineAsked<'a> {
 
 /// What of a body says that it cannot be a line.
 #[derive(Deserialize)]
-struct StreamAsked {
+struct BodyAsked {
     stream: Option<bool>,
+    #[serde(default)]
+    model: Option<Value>,
 }
 
 /// A line that is there, counted from 1.
@@ -103,6 +109,10 @@ pub(super) struct CheckedLines {
     pub(super) total: u64,
     pub(super) problems: Vec<BatchProblem>,
     ids: AHashSet<[u8; 16]>,
+    /// Why each may not be asked for.
+    models: AHashMap<String, Option<String>>,
+    /// Of the line that was looked at last, where nobody has said yet whether it may be asked for.
+    pub(super) unknown_model: Option<String>,
 }
 
 impl CheckedLines {
@@ -142,17 +152,38 @@ impl CheckedLines {
             let message = format!("url must be the endpoint of the batch, {endpoint}");
             return self.tell(line, "mismatched_endpoint", message, Some("url"));
         }
-        let streams = serde_json::from_str::<StreamAsked>(text).map(|body| body.stream);
-        match streams {
+        let body = serde_json::from_str::<BodyAsked>(text);
+        match &body {
             _ if !is_object => self.tell(line, "invalid_body", "body must be an object".to_owned(), Some("body")),
-            Ok(Some(true)) => {
+            Ok(BodyAsked { stream: Some(true), .. }) => {
                 self.tell(line, "invalid_body", "body must not ask for a stream".to_owned(), Some("body.stream"));
             }
-            Ok(_) => {}
+            Ok(body) => {
+                let model = body.model.as_ref().and_then(Value::as_str).unwrap_or_default();
+                self.look_up(line, model);
+            }
             Err(_) => {
                 self.tell(line, "invalid_body", "stream must be true or false".to_owned(), Some("body.stream"));
             }
         }
+    }
+
+    fn look_up(&mut self, line: &FileLine, model: &str) {
+        match self.models.get(model) {
+            Some(None) => {}
+            Some(Some(why)) => self.tell(line, MODEL_REFUSED, why.clone(), Some("body.model")),
+            // The rest is seen when it is asked.
+            None if self.models.len() >= MOST_MODELS => {}
+            None => self.unknown_model = Some(model.to_owned()),
+        }
+    }
+
+    /// Whether the model may be asked for that nobody knew at this line.
+    pub(super) fn judge(&mut self, line: &FileLine, model: String, refusal: Option<String>) {
+        if let Some(why) = &refusal {
+            self.tell(line, MODEL_REFUSED, why.clone(), Some("body.model"));
+        }
+        self.models.insert(model, refusal);
     }
 
     fn tell(&mut self, line: &FileLine, code: &str, message: String, param: Option<&str>) {
@@ -189,6 +220,31 @@ mod tests {
         ] {
             assert_eq!(problems(&[good, &text]), [(code.to_owned(), 2)], "{text}");
         }
+    }
+
+    #[test]
+    fn each_model_is_looked_up_once_and_no_more_than_so_many() {
+        let line = |n: u64, model: &str| FileLine {
+            number: n,
+            text: format!(
+                r#"{{"custom_id":"{n}","method":"POST","url":"/v1/chat/completions","body":{{"model":"{model}"}}}}"#
+            )
+            .into(),
+        };
+        let mut checked = CheckedLines::default();
+        let mut asked = 0;
+        for n in 1..=2 * MOST_MODELS as u64 {
+            let line = line(n, &format!("m-{}", n % (MOST_MODELS as u64 + 10)));
+            checked.check(&line, "/v1/chat/completions");
+            if let Some(model) = checked.unknown_model.take() {
+                asked += 1;
+                let refusal = (model == "m-5").then(|| "not enabled".to_owned());
+                checked.judge(&line, model, refusal);
+            }
+        }
+        assert_eq!(asked, MOST_MODELS);
+        let told: Vec<_> = checked.problems.iter().map(|p| (p.code.as_str(), p.line)).collect();
+        assert_eq!(told, [(MODEL_REFUSED, Some(5)), (MODEL_REFUSED, Some(1_015))]);
     }
 
     #[test]

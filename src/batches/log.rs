@@ -23,6 +23,9 @@ pub(super) struct LineDone {
     pub(super) is_good: bool,
     #[serde(rename = "u")]
     pub(super) usage: LineUsage,
+    /// Of all calls that were made for it, in billionths of a dollar.
+    #[serde(rename = "c", default)]
+    pub(super) cost: i64,
     #[serde(rename = "l")]
     pub(super) line: Box<RawValue>,
 }
@@ -42,6 +45,7 @@ pub(super) struct EarlierRuns {
     pub(super) doubtful: AHashSet<u64>,
     pub(super) counts: LineCounts,
     pub(super) usage: LineUsage,
+    pub(super) cost: i64,
 }
 
 impl EarlierRuns {
@@ -61,6 +65,7 @@ impl EarlierRuns {
         self.counts.failed += u64::from(!done.is_good);
         self.usage.input += done.usage.input;
         self.usage.output += done.usage.output;
+        self.cost = self.cost.saturating_add(done.cost);
     }
 }
 
@@ -162,7 +167,7 @@ mod tests {
 
     fn done(number: u64, is_good: bool) -> LogEntry {
         let line = RawValue::from_string("{}".to_owned()).expect("JSON");
-        LogEntry::Done(LineDone { number, is_good, usage: LineUsage { input: 2, output: 1 }, line })
+        LogEntry::Done(LineDone { number, is_good, usage: LineUsage { input: 2, output: 1 }, cost: 7, line })
     }
 
     #[test]
@@ -176,6 +181,6 @@ mod tests {
         }
         assert_eq!((replayed.doubtful.len(), replayed.done.len()), (2, 2));
         assert_eq!(replayed.counts, LineCounts { total: 0, completed: 1, failed: 1 });
-        assert_eq!(replayed.usage, LineUsage { input: 4, output: 2 });
+        assert_eq!((replayed.usage, replayed.cost), (LineUsage { input: 4, output: 2 }, 14));
     }
 }

@@ -135,7 +135,11 @@ impl BatchRun {
             }
         });
         match failed.await {
-            Ok(_) | Err(KeepError::Unknown) => JobEnd::Failed(message.to_owned()),
+            Ok(batch) => {
+                self.close(&batch).await;
+                JobEnd::Failed(message.to_owned())
+            }
+            Err(KeepError::Unknown) => JobEnd::Failed(message.to_owned()),
             Err(why) => JobEnd::Again { after: Duration::from_secs(5), why: why.to_string() },
         }
     }
@@ -144,11 +148,13 @@ impl BatchRun {
     async fn run(&mut self) -> Result<bool, RunBroken> {
         let batch = self.batches().batch(self.workspace, self.id()).await?;
         if batch.status.has_ended() {
-            self.tidy(&batch).await;
+            self.close(&batch).await;
             return Ok(true);
         }
+        let (halting, heard) = watch::channel(false);
+        let sender = self.sender(&batch, heard).await?;
         let batch = match batch.status {
-            BatchStatus::Validating => match self.validate(&batch).await? {
+            BatchStatus::Validating => match self.validate(&batch, &sender).await? {
                 Some(batch) => batch,
                 None => return Ok(true),
             },
@@ -166,7 +172,7 @@ impl BatchRun {
         let mut done = self.replay(&earlier).await?;
         done.counts.total = batch.counts.total;
         let mut log = RunLog::begin(&blobs, &own_log).await.map_err(lost_log)?;
-        let halt = self.ask(&batch, &mut done, &mut log).await?;
+        let halt = self.ask(AskedLines { batch: &batch, sender, halting }, &mut done, &mut log).await?;
         if halt == Some(Halt::Leaving) {
             return Ok(false);
         }
@@ -190,12 +196,20 @@ impl BatchRun {
     }
 
     /// Looks through the whole file first. `None`: it has faults, and the batch has failed.
-    async fn validate(&mut self, batch: &BatchDocument) -> Result<Option<BatchDocument>, RunBroken> {
+    async fn validate(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+    ) -> Result<Option<BatchDocument>, RunBroken> {
         let mut reader = LineReader::new(&self.batches().blobs, batch.input);
         let mut checked = CheckedLines::default();
         while let Some(line) = reader.next().await? {
             if checked.check(&line, &batch.endpoint) {
                 break;
+            }
+            if let Some(model) = checked.unknown_model.take() {
+                let refusal = sender.refusal(&line).await;
+                checked.judge(&line, model, refusal);
             }
             self.pulse_lease().await?;
         }
@@ -213,7 +227,7 @@ impl BatchRun {
         });
         let batch = batch.await?;
         if batch.status == BatchStatus::Failed {
-            self.tidy(&batch).await;
+            self.close(&batch).await;
             return Ok(None);
         }
         Ok(Some(batch))
@@ -222,12 +236,10 @@ impl BatchRun {
     /// Asks all lines that are not done. `Some`: not all of them were.
     async fn ask(
         &mut self,
-        batch: &BatchDocument,
+        AskedLines { batch, sender, halting }: AskedLines<'_>,
         done: &mut EarlierRuns,
         log: &mut RunLog,
     ) -> Result<Option<Halt>, RunBroken> {
-        let (halting, heard) = watch::channel(false);
-        let sender = self.sender(batch, heard).await?;
         let mut reader = LineReader::new(&self.batches().blobs, batch.input);
         let mut asking = JoinSet::new();
         let (mut exhausted, mut halt, mut finished) = (false, None, Vec::new());
@@ -284,6 +296,7 @@ impl BatchRun {
         let setup: LineSetup = serde_json::from_slice(&setup).map_err(|e| KeepError::Store(e.to_string()))?;
         Ok(LineSender {
             road: self.road.clone(),
+            config: self.batches().configs.read(&setup.config)?,
             setup: Arc::new(setup),
             batch: self.id(),
             endpoint: batch.endpoint.clone().into(),
@@ -326,10 +339,10 @@ impl BatchRun {
             return Ok(());
         }
         self.looked = Some(Instant::now());
-        let (counts, usage) = (done.counts, done.usage);
+        let (counts, usage, cost) = (done.counts, done.usage, done.cost);
         let told = self.batches().change(self.workspace, self.id(), |batch| {
             if !batch.status.has_ended() {
-                (batch.counts, batch.usage) = (counts, usage);
+                (batch.counts, batch.usage, batch.cost) = (counts, usage, cost);
             }
         });
         let told = told.await?;
@@ -353,6 +366,14 @@ impl BatchRun {
             JobStanding::Lost => Err(RunBroken::Lost),
         }
     }
+}
+
+/// What lines are asked with.
+struct AskedLines<'a> {
+    batch: &'a BatchDocument,
+    sender: LineSender,
+    /// Says to those under way that none is asked again.
+    halting: watch::Sender<bool>,
 }
 
 /// A log that takes no more was closed by another run.

@@ -6,6 +6,7 @@ use super::run::BatchRun;
 use crate::in_flight::InFlight;
 use crate::proxy::Budget;
 use crate::runtime_config::ConfigHandle;
+use crate::writer::Records;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -20,6 +21,7 @@ pub(crate) struct Runner {
     pub(crate) batches: Arc<Batches>,
     pub(crate) live: Arc<ConfigHandle>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) records: Records,
     /// Runs that are under way.
     pub(crate) runs: InFlight,
     pub(crate) draining: Box<dyn Fn() -> bool + Send + Sync>,

@@ -282,7 +282,7 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
     }
     let hash = KeyHash::of(text);
     let known = world.snapshot.key(&hash);
-    let mut supposed = false;
+    let mut guest = None;
     let key = match known {
         Some(key) => key.clone(),
         None if token::looks_signed(text) && gateway.shield.is_flooded_by(from) && !gateway.issuers.knows(&hash) => {
@@ -294,15 +294,16 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
             found.map_err(|error| Refused::token(&error, gateway.issuers.named(&world.snapshot, text)))?
         }
         None => {
-            let guest = gateway.batches.callers.guest(&hash);
-            supposed = guest.is_some_and(|guest| guest.supposes);
-            let of_guest = guest.and_then(|guest| world.snapshot.key_by_id(guest.key));
+            guest = gateway.batches.callers.guest(&hash);
+            let of_guest = guest.as_ref().and_then(|guest| world.snapshot.key_by_id(guest.key));
             let unknown = || Refused::stranger(unknown_key(), Stranger::unknown(Unwelcome::UnknownKey));
             of_guest.ok_or_else(unknown)?.clone()
         }
     };
     in_force(&key, now)?;
-    let tenant = Arc::new(Tenant { supposed, ..tenant(&world, key)? });
+    let supposed = guest.as_ref().is_some_and(|guest| guest.supposes);
+    let line = guest.and_then(|guest| guest.line);
+    let tenant = Arc::new(Tenant { supposed, line, ..tenant(&world, key)? });
     if known.is_some() {
         tenants::keep(&world, text, &tenant);
     }
@@ -380,7 +381,7 @@ fn tenant(world: &Arc<RuntimeConfig>, key: Arc<Key>) -> Result<Tenant, Refused> 
         return Err(Refused::stranger(Tenant::served_elsewhere(), Stranger::with_key(Unwelcome::NoPlace, &key)));
     }
     let guardrails = TenantGuardrails::of(&world.snapshot, &org, &workspace);
-    Ok(Tenant { world: world.clone(), key, org, workspace, guardrails, supposed: false })
+    Ok(Tenant { world: world.clone(), key, org, workspace, guardrails, supposed: false, line: None })
 }
 
 /// The key's own scopes, and of a person's key no more than the roles of the person allow now.

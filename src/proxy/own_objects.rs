@@ -129,6 +129,7 @@ pub(crate) fn fault(error: KeepError) -> Fault {
             let why = format!("Nothing more is kept: {which}. Delete what is no longer needed");
             Fault::new(FaultKind::BadBody, why).code("storage_full")
         }
+        KeepError::NoConfig => Fault::new(FaultKind::BadConfig, "The config was deleted a moment ago"),
         KeepError::Busy => {
             let why = "The organisation has as many batches under way as it may: make another when one has ended";
             Fault::new(FaultKind::RateLimited, why).retry_after_ms(MANY_WAIT_MS)

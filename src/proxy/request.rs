@@ -7,6 +7,7 @@ pub(crate) use prompt_ask::{PromptAsk, PromptVerb, asked as prompt_asked, route 
 use super::headers::GatewayHeaders;
 use super::reckoned::Reckoned;
 use super::record::CapturePolicy;
+use crate::batches::LineGuest;
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
 use gateway_domain::form::ClientForm;
@@ -34,6 +35,8 @@ pub(crate) struct Tenant {
     pub(crate) guardrails: Option<Arc<TenantGuardrails>>,
     /// Its request is only supposed: it is told what would become of it.
     pub(crate) supposed: bool,
+    /// Its request is a line of a batch.
+    pub(crate) line: Option<Arc<LineGuest>>,
 }
 
 impl Tenant {

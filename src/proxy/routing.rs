@@ -10,6 +10,7 @@ pub(crate) use inline::InlineConfigs;
 use super::Gateway;
 use super::request::{Request, Tenant};
 use super::sticky::{Assignments, View};
+use crate::batches::{ConfigOfBatch, PinnedConfig};
 use crate::guardrails::ConfigGuards;
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
@@ -83,6 +84,11 @@ struct Untold {
 }
 
 pub(crate) async fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
+    match tenant.line.as_ref().map(|line| &line.config) {
+        None | Some(PinnedConfig::Request) => {}
+        Some(PinnedConfig::Saved(pinned)) => return Ok(Chosen::saved(pinned)),
+        Some(PinnedConfig::None) => return Ok(Chosen::bare()),
+    }
     let defaults = tenant.key.defaults.as_deref();
     if let Some(value) = &headers.config {
         if defaults.is_some_and(|d| !d.allow_config_override) {
@@ -119,7 +125,7 @@ pub(crate) async fn choose(gateway: &Gateway, tenant: &Tenant, headers: &Gateway
     if let Some(found) = tenant.workspace.default_config() {
         return Ok(Chosen::saved(found));
     }
-    Ok(Chosen { config: BARE.clone(), inline: true, name: Arc::default(), saved: None })
+    Ok(Chosen::bare())
 }
 
 fn saved(tenant: &Tenant, name: &str) -> Option<Chosen> {
@@ -127,6 +133,22 @@ fn saved(tenant: &Tenant, name: &str) -> Option<Chosen> {
 }
 
 impl Chosen {
+    fn bare() -> Self {
+        Self { config: BARE.clone(), inline: true, name: Arc::default(), saved: None }
+    }
+
+    /// As a batch keeps it for its lines.
+    pub(crate) fn of_batch(&self) -> ConfigOfBatch {
+        match self.saved {
+            Some(Saved { id, version }) => {
+                let slug = (*self.name).to_owned();
+                ConfigOfBatch::Saved { id: id.0, version, slug, document: Value::Null }
+            }
+            None if self.name.is_empty() => ConfigOfBatch::None,
+            None => ConfigOfBatch::Request,
+        }
+    }
+
     fn saved(found: &SavedConfig) -> Self {
         let saved = Some(Saved { id: found.id, version: found.version_id });
         Self { config: found.config.clone(), inline: false, name: found.slug.clone(), saved }

@@ -3,6 +3,7 @@
 use super::leftovers::Leftovers;
 use super::process::Process;
 use super::{aliases, blob_places};
+use crate::batches::NEVER_REFUSED;
 use crate::health::HealthComponents;
 use crate::issuers::Issuers;
 use crate::metrics::{Metrics, Shape};
@@ -51,6 +52,7 @@ pub(crate) struct Booted {
     pub(crate) ids: Arc<dyn IdSeal>,
     /// Where the bytes of blobs lie, beside rows.
     places: BlobPlaces,
+    blob_bounds: BlobBounds,
     /// What an earlier run left beside the configuration.
     remains: Vec<&'static str>,
 }
@@ -58,7 +60,7 @@ pub(crate) struct Booted {
 impl Booted {
     /// Where large bytes lie: rows beside the configuration, which hold them or name objects outside.
     pub(super) fn blobs(&self) -> Arc<dyn Blobs> {
-        let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), BlobBounds::default());
+        let blobs = RowBlobs::new(self.database.clone(), self.vault.clone(), self.blob_bounds);
         Arc::new(blobs.with_places(self.places.clone()))
     }
 
@@ -136,6 +138,11 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         trusted,
         last_good,
         places,
+        blob_bounds: BlobBounds {
+            bytes_of_org: settings.file_store_max.0 as u64,
+            never_refused: NEVER_REFUSED,
+            ..BlobBounds::default()
+        },
         remains,
         problems: problems.iter().map(|p| format!("{} {}: {}", p.kind, p.id, p.message)).collect(),
         database,

@@ -26,6 +26,7 @@ pub(super) struct Leftovers {
     overdue: GaugeVec,
     blob_count: IntGauge,
     blob_bytes: IntGauge,
+    fullest: IntGauge,
     unnamed: IntGauge,
     sign_ins: Option<SignInCount>,
 }
@@ -58,6 +59,10 @@ impl Leftovers {
             )?,
             blob_count: IntGauge::new("gateway_blobs", "Files and results that are kept")?,
             blob_bytes: IntGauge::new("gateway_blob_bytes", "Bytes that those take, before they are sealed")?,
+            fullest: IntGauge::new(
+                "gateway_file_store_bytes",
+                "Bytes that the organisation keeps whose files and results take most, of --file-store-max",
+            )?,
             unnamed: IntGauge::new(
                 "gateway_blob_objects_unnamed",
                 "Objects outside the database that are about to be written, or whose blob is gone and that wait to be removed",
@@ -69,6 +74,7 @@ impl Leftovers {
         metrics.register(Box::new(kept.overdue.clone()))?;
         metrics.register(Box::new(kept.blob_count.clone()))?;
         metrics.register(Box::new(kept.blob_bytes.clone()))?;
+        metrics.register(Box::new(kept.fullest.clone()))?;
         metrics.register(Box::new(kept.unnamed.clone()))?;
         Ok(kept)
     }
@@ -135,6 +141,7 @@ impl Leftovers {
         self.kept_answers.set(i64::try_from(self.answers.kept_answers(None).await?).unwrap_or(i64::MAX));
         self.blob_count.set(i64::try_from(blobs.blobs).unwrap_or(i64::MAX));
         self.blob_bytes.set(i64::try_from(blobs.bytes).unwrap_or(i64::MAX));
+        self.fullest.set(i64::try_from(blobs.most_of_org).unwrap_or(i64::MAX));
         self.unnamed.set(i64::try_from(blobs.unnamed).unwrap_or(i64::MAX));
         if let Some(SignInCount { store, rows }) = &self.sign_ins {
             let OauthRows { clients, grants, codes } = store.oauth_rows().await?;

@@ -112,8 +112,8 @@ pub(super) fn serve(
 /// What runs batches in this process, until it takes leave.
 fn runner(gateway: &Gateway, drain: &Arc<Drain>) -> Runner {
     let (batches, live, drain) = (gateway.batches.clone(), gateway.live.clone(), drain.clone());
-    let (budget, runs) = (gateway.budget.clone(), drain.runs());
-    Runner { batches, live, budget, runs, draining: Box::new(move || drain.is_draining()) }
+    let (budget, records, runs) = (gateway.budget.clone(), gateway.records.clone(), drain.runs());
+    Runner { batches, live, budget, records, runs, draining: Box::new(move || drain.is_draining()) }
 }
 
 /// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not wait

@@ -33,8 +33,8 @@ const FIRST_USE: &str = "INSERT INTO blob_use (org, blobs, bytes) VALUES ($1, 0,
 const COUNT_ONE: &str = "UPDATE blob_use SET blobs = blobs + 1 WHERE org = $1 AND blobs < $2 RETURNING blobs";
 /// Locks the blob against other writers.
 const GROW: &str = "UPDATE blob SET bytes = $1 WHERE id = $2 AND whole = 0 RETURNING org";
-const WRITABLE: &str = "SELECT bytes, sealed_key FROM blob WHERE id = $1 AND whole = 0";
-const ROOM: &str = "SELECT b.bytes, b.sealed_key, u.bytes FROM blob b JOIN blob_use u ON u.org = b.org \
+const WRITABLE: &str = "SELECT bytes, sealed_key, kind FROM blob WHERE id = $1 AND whole = 0";
+const ROOM: &str = "SELECT b.bytes, b.sealed_key, b.kind, u.bytes FROM blob b JOIN blob_use u ON u.org = b.org \
     WHERE b.id = $1 AND b.whole = 0";
 const CUT: &str = "DELETE FROM blob_piece WHERE blob = $1 AND place >= $2 RETURNING place";
 const PUT: &str = "INSERT INTO blob_piece (blob, place, bytes, sealed) VALUES ($1, $2, $3, $4)";
@@ -59,7 +59,7 @@ const UNCOUNT: &str = "UPDATE blob_use SET blobs = blobs - 1, bytes = bytes - $1
 const OVER: &str = "SELECT id, org FROM blob \
     WHERE expires_at <= $1 OR (whole = 0 AND created_at < $2) LIMIT 50";
 const KEPT: &str = "SELECT COALESCE(CAST(SUM(blobs) AS BIGINT), 0), COALESCE(CAST(SUM(bytes) AS BIGINT), 0), \
-    (SELECT COUNT(*) FROM blob_unnamed) FROM blob_use";
+    COALESCE(MAX(bytes), 0), (SELECT COUNT(*) FROM blob_unnamed) FROM blob_use";
 
 /// Bytes of a piece that is small, and how many of them are read at once: together as many as one large one.
 const SMALL_PIECE: usize = 4 << 10;
@@ -97,7 +97,7 @@ enum PieceBytes {
     Object(String),
 }
 
-const NO_ROOM: BlobError = BlobError::TooMuch("the organisation keeps as many bytes as it may");
+const NO_ROOM: BlobError = BlobError::TooMuch("the organisation keeps as many bytes as it may (--file-store-max)");
 
 impl RowBlobs {
     pub fn new(database: Database, vault: Arc<dyn Vault>, bounds: BlobBounds) -> Self {
@@ -144,7 +144,7 @@ impl RowBlobs {
             return Ok(if is_same { Ok(()) } else { Err(BlobError::Unknown) });
         }
         inside.run(FIRST_USE, vec![blob.org.0.into()]).await?;
-        let most = vec![blob.org.0.into(), whole(self.bounds.blobs_of_org).into()];
+        let most = vec![blob.org.0.into(), whole(self.bounds_of(blob.kind).blobs_of_org).into()];
         if inside.fetch(COUNT_ONE, most, |_| Ok(())).await?.is_empty() {
             return Ok(Err(BlobError::TooMuch("the organisation keeps as many as it may")));
         }
@@ -164,16 +164,20 @@ impl RowBlobs {
         let mut inside = transaction.session();
         let found = inside.fetch(ROOM, vec![piece.blob.into()], |row| {
             let mut columns = row.columns();
-            Ok((columns.int()?, columns.text()?.to_owned(), columns.int()?))
+            let (had, sealed_key) = (columns.int()?, columns.text()?.to_owned());
+            Ok((had, sealed_key, columns.text()?.to_owned(), columns.int()?))
         });
-        let Some((had, sealed_key, used)) = found.await?.into_iter().next() else { return Ok(Err(BlobError::Unknown)) };
-        if let Err(why) = self.fits(piece) {
+        let Some((had, sealed_key, kind, used)) = found.await?.into_iter().next() else {
+            return Ok(Err(BlobError::Unknown));
+        };
+        let bounds = self.bounds_of(&kind);
+        if let Err(why) = fits(piece, bounds) {
             return Ok(Err(why));
         }
         if whole(piece.at) > had {
             return Ok(Err(BlobError::Misplaced));
         }
-        if whole(piece.end()) > had && used.saturating_add(whole(piece.end()) - had) > whole(self.bounds.bytes_of_org) {
+        if whole(piece.end()) > had && used.saturating_add(whole(piece.end()) - had) > whole(bounds.bytes_of_org) {
             return Ok(Err(NO_ROOM));
         }
         collect::announce(&mut inside, piece.object.unwrap_or_default(), now).await?;
@@ -181,9 +185,12 @@ impl RowBlobs {
         Ok(self.key(&sealed_key))
     }
 
-    fn fits(&self, piece: NewPiece<'_>) -> Result<(), BlobError> {
-        let fits = piece.end() <= self.bounds.bytes_of_one;
-        if fits { Ok(()) } else { Err(BlobError::TooMuch("it is larger than one may be")) }
+    /// What one of this kind is held to.
+    fn bounds_of(&self, kind: &str) -> BlobBounds {
+        if !self.bounds.never_refused.contains(&kind) {
+            return self.bounds;
+        }
+        BlobBounds { bytes_of_one: u64::MAX, bytes_of_org: u64::MAX, blobs_of_org: u64::MAX, ..self.bounds }
     }
 
     async fn written(&self, mut session: Session<'_>, piece: NewPiece<'_>) -> Result<Result<(), BlobError>, Error> {
@@ -193,10 +200,11 @@ impl RowBlobs {
         let wait = if matches!(inside, Session::Postgres(_)) { " FOR UPDATE" } else { "" };
         let found = inside.fetch(format!("{WRITABLE}{wait}"), vec![id.into()], |row| {
             let mut columns = row.columns();
-            Ok((columns.int()?, columns.text()?.to_owned()))
+            Ok((columns.int()?, columns.text()?.to_owned(), columns.text()?.to_owned()))
         });
-        let Some((had, sealed_key)) = found.await?.into_iter().next() else { return Ok(Err(BlobError::Unknown)) };
-        if let Err(why) = self.fits(piece) {
+        let Some((had, sealed_key, kind)) = found.await?.into_iter().next() else { return Ok(Err(BlobError::Unknown)) };
+        let bounds = self.bounds_of(&kind);
+        if let Err(why) = fits(piece, bounds) {
             return Ok(Err(why));
         }
         let (at, end) = (whole(piece.at), whole(piece.end()));
@@ -210,7 +218,7 @@ impl RowBlobs {
             return Ok(Err(BlobError::Misplaced));
         }
         let org = inside.fetch_text(GROW, vec![end.into(), id.into()]).await?;
-        let counted = vec![(end - had).into(), org.into(), whole(self.bounds.bytes_of_org).into()];
+        let counted = vec![(end - had).into(), org.into(), whole(bounds.bytes_of_org).into()];
         if inside.fetch(COUNT_BYTES, counted, |_| Ok(())).await?.is_empty() {
             return Ok(Err(NO_ROOM));
         }
@@ -316,6 +324,11 @@ impl RowBlobs {
     }
 }
 
+fn fits(piece: NewPiece<'_>, bounds: BlobBounds) -> Result<(), BlobError> {
+    let fits = piece.end() <= bounds.bytes_of_one;
+    if fits { Ok(()) } else { Err(BlobError::TooMuch("it is larger than one may be")) }
+}
+
 struct FoundPiece {
     sealed_key: String,
     place: i64,
@@ -407,6 +420,7 @@ impl Blobs for RowBlobs {
                 Ok(BlobsKept {
                     blobs: columns.int()?.max(0).unsigned_abs(),
                     bytes: columns.int()?.max(0).unsigned_abs(),
+                    most_of_org: columns.int()?.max(0).unsigned_abs(),
                     unnamed: columns.int()?.max(0).unsigned_abs(),
                 })
             });

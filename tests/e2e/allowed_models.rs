@@ -153,30 +153,47 @@ async fn lists_show_what_the_key_may_call_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn lines_of_a_batch_are_held_to_it_one_by_one() {
+async fn lines_of_a_batch_are_held_to_it_before_one_is_sent_and_when_each_is() {
     let (gateway, upstream) = house().await;
-    let (_, key) = held(&gateway, json!(["cheap"])).await;
+    let (id, key) = held(&gateway, json!(["cheap"])).await;
     let line = |id: &str, model: &str| {
         let body = chat(model);
         json!({ "custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body }).to_string() + "\n"
     };
-    let lines = [line("a", "@main/cheap"), line("b", "@main/dear")].concat();
-    let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), lines.as_bytes())]);
-    let file = gateway.post("/v1/files").key(&key).body(FORM, body).send().await.expect(200).json();
-    let asked = json!({ "input_file_id": file["id"], "endpoint": "/v1/chat/completions",
-                        "completion_window": "immediate" });
-    let made = gateway.post("/v1/batches").key(&key).json(&asked).send().await.expect(200).json();
-    let path = format!("/v1/batches/{}", made["id"].as_str().expect("an id"));
-    let batch = eventually("the end of the batch", || async {
-        let batch = gateway.get(&path).key(&key).send().await.expect(200).json();
-        (batch["status"] == "completed").then_some(batch)
-    })
-    .await;
-    assert_eq!(batch["request_counts"], json!({ "total": 2, "completed": 1, "failed": 1 }));
+    let run = async |models: &[&str], status: &'static str| {
+        let lines: String = models.iter().enumerate().map(|(n, model)| line(&n.to_string(), model)).collect();
+        let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), lines.as_bytes())]);
+        let file = gateway.post("/v1/files").key(&key).body(FORM, body).send().await.expect(200).json();
+        let asked = json!({ "input_file_id": file["id"], "endpoint": "/v1/chat/completions",
+                            "completion_window": "immediate" });
+        let made = gateway.post("/v1/batches").key(&key).json(&asked).send().await.expect(200).json();
+        let path = format!("/v1/batches/{}", made["id"].as_str().expect("an id"));
+        eventually("the end of the batch", || async {
+            let batch = gateway.get(&path).key(&key).send().await.expect(200).json();
+            (batch["status"] == status).then_some(batch)
+        })
+        .await
+    };
+    let failed = run(&["@main/cheap", "@main/dear"], "failed").await;
+    let told = &failed["errors"]["data"][0];
+    assert_eq!((&told["code"], &told["line"]), (&json!("model_not_permitted"), &json!(2)), "{failed}");
+    assert!(upstream.seen().is_empty());
+    let batch = run(&["@main/cheap"], "completed").await;
+    assert_eq!(batch["request_counts"], json!({ "total": 1, "completed": 1, "failed": 0 }));
+    assert_eq!(upstream.only().json()["model"], "cheap");
+    // A thousand models are looked up before: what is beyond is refused when it is asked.
+    let lines = 1_001;
+    let names: Vec<String> = (0..lines).map(|n| format!("@main/cheap{n}")).collect();
+    gateway.admin().put(&format!("/api-keys/{id}"), &json!({ "allowed_models": ["cheap*"] })).await.expect(200);
+    let names: Vec<&str> = names.iter().map(String::as_str).chain(["@main/dear"]).collect();
+    let batch = run(&names, "completed").await;
+    assert_eq!(batch["request_counts"], json!({ "total": 1_002, "completed": 1_001, "failed": 1 }));
     let content = format!("/v1/files/{}/content", batch["error_file_id"].as_str().expect("a file"));
     let failed: Value = gateway.get(&content).key(&key).send().await.expect(200).json();
-    assert_eq!((&failed["custom_id"], &failed["response"]["status_code"]), (&json!("b"), &json!(403)), "{failed}");
-    assert_eq!(upstream.only().json()["model"], "cheap");
+    assert_eq!(
+        failed["response"]["status_code"], 403,
+        "what was not looked up before is seen when it is asked: {failed}"
+    );
 }
 
 #[tokio::test]

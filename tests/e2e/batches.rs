@@ -7,52 +7,52 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const CHAT: &str = "/v1/chat/completions";
+pub(crate) const CHAT: &str = "/v1/chat/completions";
 
 /// Lines whose prompts are their own names.
-fn lines(count: usize) -> String {
+pub(crate) fn lines(count: usize) -> String {
     (0..count)
         .map(|n| line(&format!("line-{n}"), CHAT, &json!({ "model": "gpt-4o-mini", "messages": [ask(n)] })))
         .collect()
 }
 
-fn ask(n: usize) -> Value {
+pub(crate) fn ask(n: usize) -> Value {
     json!({ "role": "user", "content": format!("line-{n}") })
 }
 
-fn line(id: &str, url: &str, body: &Value) -> String {
+pub(crate) fn line(id: &str, url: &str, body: &Value) -> String {
     json!({ "custom_id": id, "method": "POST", "url": url, "body": body }).to_string() + "\n"
 }
 
-async fn upload(gateway: &Gateway, lines: &str) -> Answer {
+pub(crate) async fn upload(gateway: &Gateway, lines: &str) -> Answer {
     let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), lines.as_bytes())]);
     gateway.post("/v1/files").body(FORM, body).send().await
 }
 
-async fn file(gateway: &Gateway, lines: &str) -> String {
+pub(crate) async fn file(gateway: &Gateway, lines: &str) -> String {
     text(&upload(gateway, lines).await.expect(200).json(), "id")
 }
 
-fn text(value: &Value, name: &str) -> String {
+pub(crate) fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_else(|| panic!("no {name}: {value}")).to_owned()
 }
 
-fn asked(file: &str) -> Value {
+pub(crate) fn asked(file: &str) -> Value {
     json!({ "input_file_id": file, "endpoint": CHAT, "completion_window": "immediate", "metadata": { "of": "tests" } })
 }
 
-async fn begin(gateway: &Gateway, config: &Value, file: &str) -> String {
+pub(crate) async fn begin(gateway: &Gateway, config: &Value, file: &str) -> String {
     let made = gateway.post("/v1/batches").config(config).json(&asked(file)).send().await.expect(200).json();
     assert_eq!((&made["status"], &made["metadata"]["of"]), (&json!("validating"), &json!("tests")));
     text(&made, "id")
 }
 
-async fn batch(gateway: &Gateway, id: &str) -> Value {
+pub(crate) async fn batch(gateway: &Gateway, id: &str) -> Value {
     gateway.get(&format!("/v1/batches/{id}")).send().await.expect(200).json()
 }
 
 /// Waits for as long as the batch gets further.
-async fn ended(gateway: &Gateway, id: &str, status: &str) -> Value {
+pub(crate) async fn ended(gateway: &Gateway, id: &str, status: &str) -> Value {
     let mut seen = Value::Null;
     loop {
         let found = eventually("the batch to get further", || async {
@@ -68,7 +68,7 @@ async fn ended(gateway: &Gateway, id: &str, status: &str) -> Value {
 }
 
 /// Lines of a file of results, by their own names.
-async fn results(gateway: &Gateway, batch: &Value, which: &str) -> BTreeMap<String, Value> {
+pub(crate) async fn results(gateway: &Gateway, batch: &Value, which: &str) -> BTreeMap<String, Value> {
     let Some(id) = batch[which].as_str() else { return BTreeMap::new() };
     let content = gateway.get(&format!("/v1/files/{id}/content")).send().await.expect(200).text();
     let mut found = BTreeMap::new();
@@ -80,12 +80,12 @@ async fn results(gateway: &Gateway, batch: &Value, which: &str) -> BTreeMap<Stri
     found
 }
 
-fn said(seen: &Seen) -> String {
+pub(crate) fn said(seen: &Seen) -> String {
     seen.json()["messages"][0]["content"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Answers after a while, and refuses every line that ends in 9.
-async fn answering(ms: u64) -> Upstream {
+pub(crate) async fn answering(ms: u64) -> Upstream {
     Upstream::scripted(move |mut peer| async move {
         while let Some(seen) = peer.request().await {
             peer.pause(ms).await;

@@ -18,6 +18,8 @@ mod area_forms;
 #[cfg(test)]
 mod azure;
 #[cfg(test)]
+mod batch_rules;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod bedrock;

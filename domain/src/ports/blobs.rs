@@ -10,17 +10,18 @@ use uuid::Uuid;
 /// Bytes of one piece that is written, and of one that is read.
 pub const MOST_BLOB_PIECE: usize = 256 << 10;
 
-/// How much may be kept, each at once.
+/// How much may be kept, each at once. Kinds that are never refused count for what others find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobBounds {
     pub bytes_of_one: u64,
     pub bytes_of_org: u64,
     pub blobs_of_org: u64,
+    pub never_refused: &'static [&'static str],
 }
 
 impl Default for BlobBounds {
     fn default() -> Self {
-        Self { bytes_of_one: 512 << 20, bytes_of_org: 10 << 30, blobs_of_org: 10_000 }
+        Self { bytes_of_one: 512 << 20, bytes_of_org: 10 << 30, blobs_of_org: 10_000, never_refused: &[] }
     }
 }
 
@@ -65,6 +66,8 @@ pub enum BlobError {
 pub struct BlobsKept {
     pub blobs: u64,
     pub bytes: u64,
+    /// Of the organisation that keeps most.
+    pub most_of_org: u64,
     /// Objects outside the database that nothing names any more, or not yet.
     pub unnamed: u64,
 }

@@ -7,9 +7,11 @@ use crate::batches::document::{BatchStatus, FileDocument};
 use crate::batches::keep::{KeepError, ObjectOwner, now_secs, object, written};
 use crate::batches::lines::LineReader;
 use crate::batches::log::{EarlierRuns, LogEntry, LogReader, blob, close};
+use crate::batches::record::EndedBatch;
 use crate::batches::write::{BlobWriter, new_blob};
-use crate::batches::{BatchDocument, FILE, batch_id};
+use crate::batches::{BatchDocument, FILE, LineSetup, RESULT, batch_id};
 use crate::{clock, ids};
+use gateway_domain::ports::Live as _;
 use uuid::Uuid;
 
 /// The two files, begun when their first line comes.
@@ -66,10 +68,12 @@ impl BatchRun {
         let failures = self.keep(batch, results.bad.take(), "errors").await?;
         // Whoever lost the lease meanwhile must not say how the batch ended.
         self.beat(None).await?;
-        let (status, usage) = (halt.map_or(BatchStatus::Completed, Halt::status), done.usage);
+        let status = halt.map_or(BatchStatus::Completed, Halt::status);
+        let (usage, cost) = (done.usage, done.cost);
         let ended = self.batches().change(self.workspace, self.id(), |batch| {
             if !batch.status.has_ended() {
-                (batch.counts, batch.usage, batch.output, batch.failures) = (counts, usage, output, failures);
+                (batch.counts, batch.usage, batch.cost) = (counts, usage, cost);
+                (batch.output, batch.failures) = (output, failures);
                 batch.enter(status, now_secs());
             }
         });
@@ -81,7 +85,7 @@ impl BatchRun {
                 let _ = self.batches().remove_file(owner, file).await;
             }
         }
-        self.tidy(&ended).await;
+        self.close(&ended).await;
         Ok(())
     }
 
@@ -101,7 +105,7 @@ impl BatchRun {
         let mut writer = match file.take() {
             Some(writer) => writer,
             None => {
-                let blob = new_blob(ids::next(clock::now()), self.org(), FILE, now_secs() + batch.output_secs);
+                let blob = new_blob(ids::next(clock::now()), self.org(), RESULT, now_secs() + batch.output_secs);
                 BlobWriter::begin(&self.batches().blobs, &blob).await?
             }
         };
@@ -147,6 +151,8 @@ impl BatchRun {
             bytes: file.finish().await?,
             created: now,
             expires: now + batch.output_secs,
+            readers: Vec::new(),
+            deleted: false,
         };
         let owner = ObjectOwner { org: self.org(), workspace: self.workspace };
         let kept = object(id, owner, FILE, (written(&document), document.expires));
@@ -154,8 +160,17 @@ impl BatchRun {
         Ok(Some(id))
     }
 
-    /// Removes what only runs needed.
-    pub(super) async fn tidy(&self, batch: &BatchDocument) {
+    /// Leaves the record of a batch that has ended, and removes what only runs needed. A run that comes here after another
+    /// died in it writes the very same record, which is kept once.
+    pub(super) async fn close(&self, batch: &BatchDocument) {
+        let setup = self.batches().whole(batch.setup).await.unwrap_or_default();
+        let setup: LineSetup = serde_json::from_slice(&setup).unwrap_or_default();
+        let snapshot = self.runner.live.snapshot();
+        let ended = EndedBatch { id: self.id(), org: self.org(), workspace: self.workspace, batch, setup: &setup };
+        self.runner.records.send(ended.record(&snapshot), None);
+        let owner = ObjectOwner { org: self.org(), workspace: self.workspace };
+        // A file that stays held ends by its own time.
+        let _ = self.batches().release_file(owner, batch.input, self.id()).await;
         for blob in self.logs.iter().chain([&batch.setup]) {
             // What stays ends by its own time.
             let _ = self.batches().blobs.delete(self.org(), *blob).await;

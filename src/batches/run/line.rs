@@ -3,9 +3,11 @@
 
 use crate::batches::batch_id;
 use crate::batches::document::LineUsage;
+use crate::batches::guest::LineGuest;
 use crate::batches::keep::now_secs;
 use crate::batches::lines::FileLine;
 use crate::batches::log::LineDone;
+use crate::batches::pinned::{ConfigOfBatch, PinnedConfig};
 use crate::batches::road::{LineCall, LineRoad};
 use bytes::Bytes;
 use gateway_domain::id::KeyId;
@@ -29,12 +31,15 @@ pub(crate) struct LineSetup {
     /// The gateway's own headers and the credential of the request that made the batch.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) metadata: Map<String, Value>,
+    #[serde(default)]
+    pub(crate) config: ConfigOfBatch,
 }
 
 #[derive(Clone)]
 pub(super) struct LineSender {
     pub(super) road: Arc<LineRoad>,
     pub(super) setup: Arc<LineSetup>,
+    pub(super) config: PinnedConfig,
     pub(super) batch: Uuid,
     pub(super) endpoint: Arc<str>,
     pub(super) key: KeyId,
@@ -67,17 +72,16 @@ impl LineSender {
     pub(super) async fn ask(mut self, line: FileLine, again: bool) -> Option<LineDone> {
         let read = line.read().ok()?;
         let asked = AskedLine { id: line_id(self.batch, line.number), custom_id: &read.custom_id, number: line.number };
-        let call = LineCall {
-            endpoint: self.endpoint.to_string(),
-            key: self.key,
-            headers: self.headers(line.number, again),
-            body: Bytes::copy_from_slice(read.body.get().as_bytes()),
-        };
-        let mut tries = 0;
+        let mut call = self.call(&line, Bytes::copy_from_slice(read.body.get().as_bytes()), again);
+        let (mut tries, mut cost) = (0, 0_i64);
         loop {
+            call.guest = LineGuest::new(self.config.clone());
             let answered = self.road.send(&call).await;
+            if answered.is_ok() {
+                cost = cost.saturating_add(call.guest.cost().await);
+            }
             let wait = match self.next_try(&answered, tries) {
-                NextTry::None => return Some(asked.done(answered)),
+                NextTry::None => return Some(asked.done(answered, cost)),
                 NextTry::Free(wait) => wait,
                 NextTry::Counted(wait) => {
                     tries += 1;
@@ -90,6 +94,24 @@ impl LineSender {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    fn call(&self, line: &FileLine, body: Bytes, again: bool) -> LineCall {
+        LineCall {
+            endpoint: self.endpoint.to_string(),
+            key: self.key,
+            headers: self.headers(line.number, again),
+            body,
+            guest: LineGuest::new(self.config.clone()),
+        }
+    }
+
+    /// Why none of the targets that a line may come to may be asked for its model. What else may be wrong with it is seen
+    /// when it is asked.
+    pub(super) async fn refusal(&self, line: &FileLine) -> Option<String> {
+        let body = Bytes::copy_from_slice(line.read().ok()?.body.get().as_bytes());
+        let told = self.road.suppose_line(&self.call(line, body, false)).await.ok()?;
+        refusal_of(&serde_json::from_slice(&told.body).ok()?)
     }
 
     fn headers(&self, number: u64, again: bool) -> Vec<(HeaderName, HeaderValue)> {
@@ -150,7 +172,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 impl AskedLine<'_> {
-    fn done(&self, answered: Result<OutsideReply, OutsideError>) -> LineDone {
+    fn done(&self, answered: Result<OutsideReply, OutsideError>, cost: i64) -> LineDone {
         let (line, is_good, usage) = match answered {
             Ok(reply) => {
                 let body: Value = match serde_json::from_slice(&reply.body) {
@@ -169,8 +191,19 @@ impl AskedLine<'_> {
             }
         };
         let line = RawValue::from_string(line.to_string()).unwrap_or_default();
-        LineDone { number: self.number, is_good, usage, line }
+        LineDone { number: self.number, is_good, usage, cost, line }
     }
+}
+
+/// What an explanation says of a request that no target may be asked: the reason of the first. A target that is only away
+/// for now, or whose request cannot be written, is none of these.
+fn refusal_of(explained: &Value) -> Option<String> {
+    let targets = explained["targets"].as_array().filter(|targets| !targets.is_empty())?;
+    let is_refused = |target: &Value| {
+        target["provider"].is_null() && matches!(target["refused"]["status"].as_u64(), Some(400 | 403 | 404))
+    };
+    let first = targets.iter().all(is_refused).then(|| targets[0]["refused"]["message"].as_str())?;
+    Some(first.unwrap_or_default().to_owned())
 }
 
 /// A line that has no answer, with code and message.
@@ -200,6 +233,19 @@ mod tests {
         assert!(!is_own(json!({ "error": error })));
         assert!(!is_own(json!({ "error": error, "message": "too many", "provider": "cohere" })));
         assert!(!is_own(json!("busy")));
+    }
+
+    #[test]
+    fn a_line_is_refused_where_every_target_is() {
+        let refused = |status: u16| json!({ "refused": { "status": status, "message": "not enabled" } });
+        let open = json!({ "provider": "openai" });
+        let broken = json!({ "provider": "openai", "refused": { "status": 400, "message": "no such field" } });
+        let of = |targets: Value| refusal_of(&json!({ "targets": targets }));
+        assert_eq!(of(json!([refused(403), refused(400)])).as_deref(), Some("not enabled"));
+        for targets in [json!([]), json!([refused(403), open]), json!([refused(503)]), json!([broken])] {
+            assert_eq!(of(targets.clone()), None, "{targets}");
+        }
+        assert_eq!(refusal_of(&json!({ "error": { "message": "no" } })), None);
     }
 
     #[test]

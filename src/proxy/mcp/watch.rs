@@ -112,5 +112,5 @@ fn as_granted(tenant: Arc<Tenant>) -> Option<Arc<Tenant>> {
     let key = granted(snapshot, snapshot.grant(id)?, token.mcp)?;
     let key = Arc::new(Key { expires_at: tenant.key.expires_at, token: tenant.key.token.clone(), ..key });
     let (world, org, workspace) = (tenant.world.clone(), tenant.org.clone(), tenant.workspace.clone());
-    Some(Arc::new(Tenant { world, key, org, workspace, guardrails: None, supposed: false }))
+    Some(Arc::new(Tenant { world, key, org, workspace, guardrails: None, supposed: false, line: None }))
 }

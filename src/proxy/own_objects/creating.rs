@@ -1,7 +1,7 @@
 //! What makes a batch: read from the body, held to its bounds, and noted with all that its lines are sent with.
 
 use super::{KeptAnswer, OwnParts, fault, is_named, owner, unknown};
-use crate::batches::{self, KEPT_SECS, LineSetup, NewBatch};
+use crate::batches::{self, ConfigOfBatch, KEPT_SECS, LineSetup, NewBatch};
 use crate::proxy::headers::{SELF, suffix_of};
 use crate::proxy::request::Request;
 use gateway_domain::{Fault, FaultKind};
@@ -71,9 +71,10 @@ pub(crate) async fn create(
     own: OwnParts<'_>,
     client: &HeaderMap,
     request: &Request,
-    input: Uuid,
+    (input, config): (Uuid, ConfigOfBatch),
 ) -> Result<KeptAnswer, Fault> {
-    let (new, owner, work) = (new_batch(own, client, request, input)?, owner(request), own.batches.clone());
+    let (mut new, owner, work) = (new_batch(own, client, request, input)?, owner(request), own.batches.clone());
+    new.setup.config = config;
     let made = own.batches.apart(async move { work.create(owner, new).await }).await;
     made.map(|(id, batch)| KeptAnswer::Json(batch.shown(id))).map_err(fault)
 }
@@ -103,7 +104,6 @@ fn new_batch(own: OwnParts<'_>, client: &HeaderMap, request: &Request, input: Uu
     };
     let metadata = metadata(asked.metadata)?;
     let setup = setup(own, client, request);
-    let setup = serde_json::to_vec(&setup).unwrap_or_default().into();
     let key = request.caller.tenant.key.id.0;
     let (endpoint, window) = (asked.endpoint, asked.completion_window);
     Ok(NewBatch { endpoint, input, window, metadata, key, output_secs, setup })
@@ -147,5 +147,5 @@ fn setup(own: OwnParts<'_>, client: &HeaderMap, request: &Request) -> LineSetup 
     }
     let told = request.ask.headers.metadata.iter();
     let metadata = told.map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    LineSetup { headers, metadata }
+    LineSetup { headers, metadata, config: ConfigOfBatch::Request }
 }

@@ -176,5 +176,13 @@ fn document(request: &Request, read: &FormRead) -> Result<FileDocument, Fault> {
     };
     let created = request.caller.at.micros().div_euclid(1_000_000);
     let (filename, purpose) = (read.filename.clone(), purpose.clone());
-    Ok(FileDocument { filename, purpose, bytes: 0, created, expires: created + kept })
+    Ok(FileDocument {
+        filename,
+        purpose,
+        bytes: 0,
+        created,
+        expires: created + kept,
+        readers: Vec::new(),
+        deleted: false,
+    })
 }

@@ -222,7 +222,7 @@ async fn a_writer_goes_on_from_where_it_was(home: Home) {
 
 async fn bounds_hold_and_free_themselves(home: Home) {
     let database = home.open().await;
-    let bounds = BlobBounds { bytes_of_one: 10, bytes_of_org: 25, blobs_of_org: 3 };
+    let bounds = BlobBounds { bytes_of_one: 10, bytes_of_org: 25, blobs_of_org: 3, never_refused: &["late"] };
     let blobs = RowBlobs::new(database, vault(), bounds).with_places(home.places());
     assert!(matches!(put(&blobs, &new_blob(1), &[1; 11]).await, Err(BlobError::TooMuch(_))));
     // What was refused left an empty one behind, which can be filled.
@@ -240,6 +240,11 @@ async fn bounds_hold_and_free_themselves(home: Home) {
     assert_eq!(kept(&blobs).await, (4, 35));
     // What was refused or is gone leaves nothing outside.
     assert_eq!(home.collected(&blobs).await, if home.is_outside() { 4 } else { 0 });
+    // A kind that is never refused is written beyond every bound, and counts for the others.
+    put(&blobs, &NewBlob { kind: "late", ..new_blob(6) }, &[1; 30]).await.unwrap();
+    assert_eq!((kept(&blobs).await, blobs.kept().await.unwrap().most_of_org), ((5, 65), 55));
+    assert!(blobs.delete(ORG, id(4)).await.unwrap());
+    assert!(matches!(put(&blobs, &new_blob(4), &[1]).await, Err(BlobError::TooMuch(_))));
 }
 
 async fn what_expired_or_was_abandoned_goes(home: Home) {

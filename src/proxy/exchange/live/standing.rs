@@ -34,7 +34,7 @@ pub(crate) fn standing_now(live: &LiveParts, opened: &Arc<Tenant>, now: Timestam
         return Err(Tenant::served_elsewhere());
     }
     let (workspace, org) = (workspace.clone(), org.clone());
-    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None, supposed: false }))
+    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None, supposed: false, line: None }))
 }
 
 /// A part of a session as limits and records see it.
