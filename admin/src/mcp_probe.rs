@@ -41,9 +41,15 @@ pub(crate) struct Probed {
 pub(crate) async fn probe(outside: &dyn Outside, target: &ProbeTarget, clock: fn() -> Timestamp) -> Probed {
     let began = clock();
     let mut asking = ProbeTalk { outside, target, clock, began, status: None, session: None, version: None, sent: 0 };
-    let told = asking.ask().await;
+    let mut told = asking.ask().await;
     asking.leave().await;
-    Probed { status: asking.status, millis: (clock().0 - began.0) / 1000, told }
+    let status = asking.status;
+    if let Ok(told) = &mut told
+        && asking.version == Some(McpVersion::V2026_07_28)
+    {
+        told.legacy_protocol_version = asking.opens_sessions().await;
+    }
+    Probed { status, millis: (clock().0 - began.0) / 1000, told }
 }
 
 struct ProbeTalk<'a> {
@@ -95,6 +101,7 @@ impl ProbeTalk<'_> {
             server_name: text("name"),
             server_version: text("version"),
             protocol_version: self.version.map(|version| version.name().to_owned()),
+            legacy_protocol_version: None,
             flags: serde_json::from_str(&flags.to_json()).unwrap_or_default(),
             items,
         })
@@ -123,6 +130,14 @@ impl ProbeTalk<'_> {
         let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
         self.post("notifications/initialized", note).await?;
         Ok(result)
+    }
+
+    /// Whether a server of the modern era serves clients of earlier versions as well; the version that it then speaks.
+    async fn opens_sessions(&mut self) -> Option<String> {
+        (self.version, self.session) = (None, None);
+        let opened = self.initialize().await;
+        self.leave().await;
+        opened.ok().and(self.version).map(|version| version.name().to_owned())
     }
 
     /// All pages.

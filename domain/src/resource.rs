@@ -16,6 +16,7 @@ pub mod mcp_grant;
 pub mod mcp_pricing;
 pub mod mcp_reach;
 pub mod mcp_sign_in;
+pub mod mcp_tool_headers;
 pub mod model_reach;
 pub mod organisation;
 pub mod person;

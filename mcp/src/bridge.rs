@@ -3,6 +3,7 @@
 
 use crate::header::{CLIENT_CAPABILITIES_KEY, VERSION_KEY};
 use crate::object::RawObject;
+use crate::task::TASKS_EXTENSION;
 use crate::version::{Era, McpVersion};
 use serde_json::{Value, json};
 
@@ -33,6 +34,18 @@ pub fn to_modern(params: Option<&RawObject<'_>>) -> String {
     let meta = meta.to_json();
     params.set("_meta", meta);
     params.to_json()
+}
+
+/// What a subscription asks for, without the tasks that it names: their notices would pass unjudged what a task came to.
+pub fn without_tasks(params: &RawObject<'_>) -> Option<String> {
+    let mut wanted = params.object("notifications")?;
+    if !wanted.remove("taskIds") {
+        return None;
+    }
+    let wanted = wanted.to_json();
+    let mut params = params.clone();
+    params.set("notifications", wanted);
+    Some(params.to_json())
 }
 
 /// `params` as a legacy upstream wants them.
@@ -94,24 +107,35 @@ fn is_kept(method: &str) -> bool {
     )
 }
 
-/// Capabilities of a server as they pass: experimental tasks do not, since who may see them could not be held to.
+/// Capabilities as they pass between those who keep sessions: tasks do not, neither the experimental ones nor the
+/// extension, which is of the other era.
 pub fn capabilities(told: &str) -> Option<String> {
     let mut object = RawObject::parse(told).ok()?;
     object.remove("tasks");
     if let Some(held) = object.raw("extensions").map(str::to_owned)
         && let Ok(mut extensions) = RawObject::parse(&held)
     {
-        extensions.remove("io.modelcontextprotocol/tasks");
+        extensions.remove(TASKS_EXTENSION);
         let extensions = extensions.to_json();
         object.set("extensions", extensions);
     }
     Some(object.to_json())
 }
 
+/// Capabilities of a server of the modern era as clients of that era hear of them.
+pub fn modern_capabilities(told: &str) -> Option<String> {
+    let mut object = RawObject::parse(told).ok()?;
+    object.remove("tasks");
+    listing(object.to_json())
+}
+
 /// Capabilities of a server as clients hear of them: lists change by what is switched at the gateway too, whatever the
 /// server says of its own.
 pub fn server_capabilities(told: &str) -> Option<String> {
-    let mut object = RawObject::parse(&capabilities(told)?).ok()?.to_json();
+    listing(capabilities(told)?)
+}
+
+fn listing(mut object: String) -> Option<String> {
     for list in ["tools", "prompts", "resources"] {
         let mut whole = RawObject::parse(&object).ok()?;
         let Some(mut flags) = whole.object(list) else { continue };
@@ -202,13 +226,27 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_never_told_of() {
+    fn subscriptions_name_no_tasks() {
+        let params = RawObject::parse(r#"{"notifications":{"toolsListChanged":true,"taskIds":["a"]},"_meta":{}}"#);
+        let told = without_tasks(&params.expect("params"));
+        assert_eq!(told.as_deref(), Some(r#"{"notifications":{"toolsListChanged":true},"_meta":{}}"#));
+        let params = RawObject::parse(r#"{"notifications":{"toolsListChanged":true}}"#);
+        assert_eq!(without_tasks(&params.expect("params")), None);
+    }
+
+    #[test]
+    fn tasks_are_told_of_in_one_era() {
         let told = r#"{"tools":{"listChanged":true},"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"x":{}}}"#;
         assert_eq!(capabilities(told).as_deref(), Some(r#"{"tools":{"listChanged":true},"extensions":{"x":{}}}"#));
         let told = r#"{"prompts":{},"resources":{"subscribe":true,"listChanged":false},"tasks":{},"logging":{}}"#;
         assert_eq!(
             server_capabilities(told).as_deref(),
             Some(r#"{"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{}}"#)
+        );
+        let told = r#"{"tools":{},"tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        assert_eq!(
+            modern_capabilities(told).as_deref(),
+            Some(r#"{"tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#)
         );
     }
 

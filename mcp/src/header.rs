@@ -3,6 +3,7 @@
 
 use crate::error::RpcError;
 use crate::object::RawObject;
+use crate::task::is_of_task;
 use crate::version::McpVersion;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +18,8 @@ pub struct McpHeaders<'a> {
     pub version: Vec<&'a [u8]>,
     pub method: Vec<&'a [u8]>,
     pub name: Vec<&'a [u8]>,
+    /// Those that repeat arguments, without `mcp-param-`.
+    pub arguments: Vec<(&'a str, &'a [u8])>,
 }
 
 /// The version that a request's metadata names; that it is there says which era is meant.
@@ -28,9 +31,10 @@ pub fn meta_version(params: Option<&RawObject<'_>>) -> Option<String> {
 fn single<'a>(name: &str, values: &[&'a [u8]]) -> Result<&'a str, RpcError> {
     match values {
         [] => Err(RpcError::bad_headers(format!("The header {name} is missing"))),
-        [one] => std::str::from_utf8(one)
-            .map(str::trim)
-            .map_err(|_| RpcError::bad_headers(format!("The header {name} must be ASCII"))),
+        [one] => {
+            let text = std::str::from_utf8(one).ok().filter(|text| text.is_ascii());
+            text.map(str::trim).ok_or_else(|| RpcError::bad_headers(format!("The header {name} must be ASCII")))
+        }
         _ => Err(RpcError::bad_headers(format!("The header {name} stands twice"))),
     }
 }
@@ -56,7 +60,7 @@ pub fn subject(method: &str, params: Option<&RawObject<'_>>) -> Option<String> {
     let member = match method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" | "resources/subscribe" | "resources/unsubscribe" => "uri",
-        _ if method.starts_with("tasks/") => "taskId",
+        _ if is_of_task(method) => "taskId",
         _ => return None,
     };
     params?.text(member)
@@ -97,6 +101,46 @@ pub fn check(headers: &McpHeaders<'_>, method: &str, params: Option<&RawObject<'
     Ok(served)
 }
 
+/// What a header repeats of the arguments: the value at the end of this path. `None`: there is nothing to repeat.
+pub fn argument(params: Option<&RawObject<'_>>, path: &[Box<str>]) -> Option<String> {
+    let mut value = params?.raw("arguments")?.to_owned();
+    for name in path {
+        value = RawObject::parse(&value).ok()?.raw(name)?.to_owned();
+    }
+    match value.as_bytes().first()? {
+        b'"' => serde_json::from_str(&value).ok(),
+        b't' | b'f' => Some(value),
+        b'-' | b'0'..=b'9' => Some(whole(&value).map_or(value, |number| number.to_string())),
+        _ => None,
+    }
+}
+
+/// A whole number, however it is written.
+fn whole(text: &str) -> Option<i64> {
+    const MOST: f64 = 9_007_199_254_740_991.0;
+    text.parse().ok().or_else(|| {
+        let number = text.parse::<f64>().ok().filter(|n| n.fract() == 0.0 && n.abs() <= MOST)?;
+        format!("{number:.0}").parse().ok()
+    })
+}
+
+/// Holds a header that repeats an argument to the argument. `name`: as it stands behind `Mcp-Param-`.
+pub fn check_argument(headers: &McpHeaders<'_>, name: &str, argument: Option<&str>) -> Result<(), RpcError> {
+    let found: Vec<&[u8]> = headers.arguments.iter().filter(|(known, _)| *known == name).map(|(_, v)| *v).collect();
+    let Some(argument) = argument else {
+        let nothing =
+            || RpcError::bad_headers(format!("The header Mcp-Param-{name} has nothing to repeat in this body"));
+        return if found.is_empty() { Ok(()) } else { Err(nothing()) };
+    };
+    let told = single(&format!("Mcp-Param-{name}"), &found)?;
+    let told = decoded(told);
+    let same = told
+        .as_deref()
+        .is_some_and(|told| told == argument || whole(told).is_some_and(|number| whole(argument) == Some(number)));
+    let differs = || RpcError::bad_headers(format!("The header Mcp-Param-{name} differs from what the body says"));
+    if same { Ok(()) } else { Err(differs()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,7 +152,8 @@ mod tests {
         fn bytes<'a>(values: &[&'a str]) -> Vec<&'a [u8]> {
             values.iter().map(|v| v.as_bytes()).collect()
         }
-        let headers = McpHeaders { version: bytes(version), method: bytes(method), name: bytes(name) };
+        let headers =
+            McpHeaders { version: bytes(version), method: bytes(method), name: bytes(name), arguments: Vec::new() };
         let params = RawObject::parse(params).expect("params");
         check(&headers, "tools/call", Some(&params)).map_err(|e| e.code)
     }
@@ -140,6 +185,48 @@ mod tests {
         assert_eq!(held(all.0, all.1, all.2, bare), Err(-32602));
         let newer = PARAMS.replace("2026-07-28", "2031-01-01");
         assert_eq!(held(&["2031-01-01"], all.1, all.2, &newer), Err(-32022));
+    }
+
+    #[test]
+    fn arguments_in_headers_are_held_to_the_body() {
+        const CALL: &str =
+            r#"{"name":"t","arguments":{"text":"wörld","n":42.0,"yes":true,"none":null,"to":{"n":-7},"all":[1]}}"#;
+        let params = RawObject::parse(CALL).expect("params");
+        let path = |path: &str| path.split('/').map(Box::from).collect::<Vec<Box<str>>>();
+        for (at, told) in [
+            ("text", Some("wörld")),
+            ("n", Some("42")),
+            ("yes", Some("true")),
+            ("to/n", Some("-7")),
+            ("none", None),
+            ("all", None),
+            ("to", None),
+            ("other", None),
+            ("text/n", None),
+        ] {
+            assert_eq!(argument(Some(&params), &path(at)).as_deref(), told, "{at}");
+        }
+        assert_eq!(argument(None, &path("text")), None);
+        let held = |values: &[&str], argument: Option<&str>| {
+            let arguments = values.iter().map(|value| ("a", value.as_bytes())).collect();
+            let headers = McpHeaders { arguments, ..McpHeaders::default() };
+            check_argument(&headers, "a", argument).map_err(|e| e.code)
+        };
+        let coded = encoded("wörld").into_owned();
+        for (values, argument, same) in [
+            (&[&*coded][..], Some("wörld"), true),
+            (&["42.0"][..], Some("42"), true),
+            (&["42"][..], Some("42"), true),
+            (&[][..], None, true),
+            (&["43"][..], Some("42"), false),
+            (&["4\u{e9}"][..], Some("4\u{e9}"), false),
+            (&["=?base64?%%?="][..], Some("%%"), false),
+            (&["a", "a"][..], Some("a"), false),
+            (&[][..], Some("a"), false),
+            (&["null"][..], None, false),
+        ] {
+            assert_eq!(held(values, argument), if same { Ok(()) } else { Err(-32020) }, "{values:?} {argument:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod names;
 pub mod object;
 pub mod session;
 pub mod sse;
+pub mod task;
 pub mod texts;
 pub mod version;
 

@@ -5,6 +5,7 @@ use crate::filter::McpKind;
 use crate::message::RpcId;
 use crate::names::{self, MemberName};
 use crate::object::{RawObject, items};
+use crate::task::TASKS_EXTENSION;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -223,10 +224,11 @@ pub fn capabilities<'a>(all: impl Iterator<Item = &'a str>) -> String {
                 }
             }
         }
-        if let Some(ui) = told.get("extensions").and_then(|extensions| extensions.get(UI)) {
+        for name in [UI, TASKS_EXTENSION] {
+            let Some(extension) = told.get("extensions").and_then(|extensions| extensions.get(name)) else { continue };
             let extensions = whole.entry("extensions").or_insert_with(|| json!({}));
-            if extensions.get(UI).is_none() {
-                extensions[UI] = ui.clone();
+            if extensions.get(name).is_none() {
+                extensions[name] = extension.clone();
             }
         }
     }
@@ -341,14 +343,14 @@ mod tests {
     fn capabilities_are_those_of_all() {
         let all = [
             r#"{"tools":{"listChanged":true},"tasks":{},"extensions":{"io.modelcontextprotocol/ui":{"v":1},"x":{}}}"#,
-            r#"{"tools":{},"resources":{"subscribe":true},"logging":{}}"#,
+            r#"{"tools":{},"resources":{"subscribe":true},"logging":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
             "nonsense",
         ];
         let whole: Value = serde_json::from_str(&capabilities(all.into_iter())).expect("json");
         assert_eq!(
             whole,
             json!({"tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true}, "logging": {},
-                "extensions": {"io.modelcontextprotocol/ui": {"v": 1}}})
+                "extensions": {"io.modelcontextprotocol/ui": {"v": 1}, "io.modelcontextprotocol/tasks": {}}})
         );
     }
 

@@ -31,8 +31,8 @@ use call::McpTurn;
 use door::{Posted, posted};
 use down::McpDown;
 use gateway_domain::{Fault, FaultKind};
+use gateway_mcp::RpcError;
 use gateway_mcp::session::McpSession;
-use gateway_mcp::{McpVersion, RpcError};
 use http::{HeaderName, Method, header};
 use pingora::Error;
 use pingora::proxy::Session;
@@ -81,6 +81,7 @@ pub(crate) async fn serve(
     if let Some(status) = posted.refused {
         return plain(parts, session, request, status).await;
     }
+    let served = served.in_session(posted.names_session());
     if request.ask.method == Method::POST {
         let settings = &parts.calls.delivery.settings;
         let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
@@ -132,9 +133,7 @@ async fn plain(parts: McpParts<'_>, session: &mut Session, request: &Request, st
 impl McpTurn<'_, '_> {
     /// Opens the session that the request names; the one that it may use.
     fn find_session(&mut self) -> Result<(), RpcError> {
-        // The modern era knows no sessions, whatever an old client of the same name left behind.
-        let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
-        let Some(id) = self.posted.session.as_ref().filter(|_| !modern) else { return Ok(()) };
+        let Some(id) = self.posted.session.as_ref().filter(|_| self.posted.names_session()) else { return Ok(()) };
         let state = self.parts.state;
         let server = self.served.server.id.to_string();
         let now = crate::clock::now().micros() / 1_000_000;

@@ -145,6 +145,8 @@ mod mcp_client;
 #[cfg(test)]
 mod mcp_definitions;
 #[cfg(test)]
+mod mcp_eras;
+#[cfg(test)]
 mod mcp_members;
 #[cfg(test)]
 mod mcp_nodes;
@@ -166,6 +168,8 @@ mod mcp_sign_in;
 mod mcp_sign_in_attacks;
 #[cfg(test)]
 mod mcp_streams;
+#[cfg(test)]
+mod mcp_tasks;
 #[cfg(test)]
 mod mcp_upstream_sign_in;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use gateway_testing::Postgres;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-const LISTENS: Script = Script { listens: true, streams: false, stateless: false, modern: false };
+const LISTENS: Script = Script { listens: true, streams: false, stateless: false, modern: false, both: false };
 
 /// Reads on until this is there.
 async fn hears(stream: &mut reqwest::Response, text: &mut String, what: &str) {

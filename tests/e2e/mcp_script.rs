@@ -18,6 +18,8 @@ pub(crate) struct Script {
     pub(crate) stateless: bool,
     /// Speaks the modern era alone.
     pub(crate) modern: bool,
+    /// Speaks it besides, with whoever asks so.
+    pub(crate) both: bool,
     /// Has a stream of notices, which says nothing.
     pub(crate) listens: bool,
 }
@@ -52,7 +54,7 @@ impl ScriptedMcp {
                 _ => offered(method, params),
             };
             let (method, id) = (body["method"].as_str().unwrap_or_default(), body["id"].clone());
-            if script.modern {
+            if script.modern || (script.both && seen.header("mcp-protocol-version") == Some("2026-07-28")) {
                 return modern(seen, method, &body, &offered);
             }
             let error = |status, code: i64| {
@@ -120,7 +122,8 @@ fn modern(seen: &Seen, method: &str, body: &Value, offered: &dyn Fn(&str, &Value
         return error(400, -32020);
     }
     let mut result = if method == "server/discover" {
-        json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "instructions": "be brief",
+        json!({"supportedVersions": ["2026-07-28"], "instructions": "be brief",
+            "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
             "serverInfo": {"name": "modern", "version": "2"}})
     } else {
         match offered(method, &body["params"]) {
@@ -128,7 +131,9 @@ fn modern(seen: &Seen, method: &str, body: &Value, offered: &dyn Fn(&str, &Value
             None => return error(404, -32601),
         }
     };
-    result["resultType"] = "complete".into();
+    if result["resultType"].is_null() {
+        result["resultType"] = "complete".into();
+    }
     result["ttlMs"] = 3_600_000.into();
     result["cacheScope"] = "public".into();
     reply::json(200, &json!({"jsonrpc": "2.0", "id": body["id"], "result": result}))
@@ -144,7 +149,13 @@ pub(crate) fn offered(method: &str, params: &Value) -> Option<Value> {
         "tools/call" if params["name"] == "fail" => {
             json!({"content": [{"type": "text", "text": "no"}], "isError": true})
         }
+        "tools/call" if params["name"] == "slow" => {
+            json!({"resultType": "task", "taskId": "task-1", "status": "working", "ttlMs": null})
+        }
         "tools/call" => json!({"content": [{"type": "text", "text": params["arguments"].to_string()}]}),
+        "tasks/get" if params["taskId"] == "task-1" => json!({"taskId": "task-1", "status": "completed",
+            "result": {"content": [{"type": "text", "text": "a forbidden thing"}]}}),
+        "tasks/update" | "tasks/cancel" if params["taskId"] == "task-1" => json!({}),
         "prompts/list" => json!({"prompts": [{"name": "greet"}, {"name": "scold"}]}),
         "prompts/get" => json!({"messages": []}),
         "resources/list" => {
@@ -237,7 +248,7 @@ pub(crate) fn tool_call(name: &str, id: impl Into<Value>) -> Value {
 pub(crate) fn modern_call(served: &Served, method: &str, mut params: Value) -> crate::harness::call::Call {
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
-    let name = params["name"].as_str().or(params["uri"].as_str()).map(str::to_owned);
+    let name = params["name"].as_str().or(params["uri"].as_str()).or(params["taskId"].as_str()).map(str::to_owned);
     let call = served.call("POST").header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
     let call = name.into_iter().fold(call, |call, name| call.header("mcp-name", &name));
     call.json(&request(method, params))

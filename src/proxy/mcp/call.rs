@@ -15,10 +15,12 @@ use crate::proxy::record::PendingRecords;
 use crate::proxy::request::Request;
 use gateway_domain::NanoUsd;
 use gateway_domain::counters::Charge;
+use gateway_domain::resource::mcp_tool_headers::McpToolHeaders;
 use gateway_domain::snapshot::ManagedMcpServer;
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::header::{self, subject};
 use gateway_mcp::session::{McpSession, UpstreamSession};
+use gateway_mcp::task::is_of_task;
 use gateway_mcp::{Era, McpVersion, RawObject, RpcBody, RpcError, RpcId, RpcMessage, bridge};
 use gateway_policies::{Hold, Used};
 use http::Method;
@@ -31,6 +33,7 @@ mod bridged;
 mod judged;
 mod members;
 mod notices;
+mod task;
 
 /// What is known of a call when it is over, beside its answer.
 #[derive(Default)]
@@ -251,6 +254,9 @@ impl McpTurn<'_, '_> {
             self.note(asked, &refused, Noted::default());
             return Ok(refused);
         }
+        if asked.is_modern() && is_of_task(&asked.method) {
+            return Box::pin(self.answer_of_task(asked)).await;
+        }
         if self.served.is_merged() { self.answer_of_members(asked).await } else { self.answer_of_one(asked).await }
     }
 
@@ -345,6 +351,9 @@ impl McpTurn<'_, '_> {
         if item.kind != McpKind::Tool {
             return Ok(());
         }
+        if modern {
+            self.check_arguments(&item.name, params.as_ref()).map_err(|error| refused(&error))?;
+        }
         let (server, price) = (&*self.target.server.slug, self.target.upstream.price(&item.name));
         let called = ToolCalled { server, tool: &item.name, arguments: arguments(asked), price };
         *hold = gate::admit(self.parts.calls, self.request, called).await.map_err(|fault| {
@@ -357,9 +366,20 @@ impl McpTurn<'_, '_> {
         Ok(())
     }
 
+    /// Headers that repeat arguments of a call must say what its body says.
+    fn check_arguments(&self, tool: &str, params: Option<&RawObject<'_>>) -> Result<(), RpcError> {
+        let Some(annotated) = self.target.upstream.tool_headers(tool) else { return Ok(()) };
+        let headers = self.posted.headers();
+        annotated.iter().try_for_each(|told| {
+            header::check_argument(&headers, &told.name, header::argument(params, &told.path).as_deref())
+        })
+    }
+
     /// Asks the upstream in the way that it understands.
     async fn ask(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let opens = asked.method == "initialize" && self.target.opens_sessions();
         match (asked.version.era(), self.target.era()) {
+            (Era::Legacy, _) if opens => self.ask_directly(asked).await,
             (Era::Legacy, Era::Legacy) if self.target.member.is_none() => self.ask_directly(asked).await,
             (Era::Modern, Era::Modern) => self.ask_modern(asked).await,
             (Era::Legacy, Era::Modern) if asked.method == "initialize" => self.open_of_discovery(asked).await,
@@ -395,15 +415,28 @@ impl McpTurn<'_, '_> {
                 return Ok(LastMessage::error(&RpcError::no_method(&asked.method, false), Some(&asked.id)));
             }
             envelope.set("params", bridge::to_modern(params.as_ref()));
+        } else if asked.method == "subscriptions/listen"
+            && let Some(params) = params.as_ref().and_then(bridge::without_tasks)
+        {
+            envelope.set("params", params);
         }
         let ask = UpstreamAsk {
             version: Some(McpVersion::V2026_07_28.name().to_owned()),
             rpc_method: Some(asked.method.clone()),
             name: subject(&asked.method, params.as_ref()),
             headers: self.posted.traced.clone(),
+            arguments: self.repeated(asked, params.as_ref()),
             ..UpstreamAsk::post(envelope.to_json())
         };
         self.exchange(asked, &asked.id, &ask).await
+    }
+
+    /// Arguments that the tool wants in headers, as they stand in what is sent.
+    fn repeated(&self, asked: &McpAsked<'_>, params: Option<&RawObject<'_>>) -> Vec<(String, String)> {
+        let named = params.filter(|_| asked.method == "tools/call").and_then(|params| params.text("name"));
+        let annotated = named.and_then(|name| self.target.upstream.tool_headers(&name));
+        let all = annotated.into_iter().flat_map(McpToolHeaders::iter);
+        all.filter_map(|told| Some((told.name.to_string(), header::argument(params, &told.path)?))).collect()
     }
 
     /// The client has left: a modern upstream hears it by the closed connection, a legacy one is told.

@@ -2,12 +2,16 @@
 //! version it speaks.
 
 use super::SESSION;
+use gateway_mcp::McpVersion;
 use gateway_mcp::header::McpHeaders;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pingora::proxy::Session;
 
 /// Bytes of a body: messages are small, whatever models may be sent.
 pub(super) const MOST_BODY: usize = 16 << 20;
+
+/// Before the names of headers that repeat arguments.
+pub(super) const ARGUMENT: &str = "mcp-param-";
 
 /// The head of a request, as far as the protocol reads it.
 #[derive(Debug, Default)]
@@ -20,6 +24,8 @@ pub(super) struct Posted {
     version: Vec<HeaderValue>,
     method: Vec<HeaderValue>,
     name: Vec<HeaderValue>,
+    /// Headers that repeat arguments.
+    arguments: Vec<(HeaderName, HeaderValue)>,
     pub(super) refused: Option<u16>,
 }
 
@@ -32,7 +38,16 @@ impl Posted {
         fn bytes(values: &[HeaderValue]) -> Vec<&[u8]> {
             values.iter().map(HeaderValue::as_bytes).collect()
         }
-        McpHeaders { version: bytes(&self.version), method: bytes(&self.method), name: bytes(&self.name) }
+        let behind = |name: &'_ HeaderName| name.as_str().len().min(ARGUMENT.len());
+        let arguments =
+            self.arguments.iter().map(|(name, value)| (&name.as_str()[behind(name)..], value.as_bytes())).collect();
+        let (version, method, name) = (bytes(&self.version), bytes(&self.method), bytes(&self.name));
+        McpHeaders { version, method, name, arguments }
+    }
+
+    /// The modern era knows no sessions, whatever an old client of the same name left behind.
+    pub(super) fn names_session(&self) -> bool {
+        self.session.is_some() && !self.version().ok().flatten().is_some_and(McpVersion::is_modern_name)
     }
 
     /// `Err`: it stands twice, or is no text.
@@ -58,6 +73,11 @@ pub(super) fn posted(session: &Session) -> Posted {
         version: all("mcp-protocol-version"),
         method: all("mcp-method"),
         name: all("mcp-name"),
+        arguments: headers
+            .iter()
+            .filter(|(name, _)| name.as_str().starts_with(ARGUMENT))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
         refused: (!takes_json && !takes_events).then_some(406),
     }
 }

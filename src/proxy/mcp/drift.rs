@@ -1,6 +1,7 @@
 //! Tools that were seen to say something else of themselves than what somebody accepted. What a list showed to be so is
 //! refused at once, on this node; on the others from when the server was asked again.
 
+use gateway_domain::resource::mcp_tool_headers::McpToolHeaders;
 use gateway_domain::snapshot::McpUpstream;
 use gateway_mcp::filter::McpKind;
 use parking_lot::Mutex;
@@ -19,7 +20,14 @@ pub(super) struct ToolDrift(Mutex<BTreeMap<DriftKey, BTreeSet<String>>>);
 impl ToolDrift {
     /// Whether an item of a list may be seen; where it may not, its name may not be called any more either.
     pub(super) fn sees(&self, upstream: &McpUpstream, kind: McpKind, name: &str, item: &str) -> bool {
-        if kind != McpKind::Tool || upstream.accepts(name, item) {
+        if kind != McpKind::Tool {
+            return true;
+        }
+        // No client could call it; that it is refused as well is what the last sync says.
+        if McpToolHeaders::of_json(item).is_err() {
+            return false;
+        }
+        if upstream.accepts(name, item) {
             return true;
         }
         let mut all = self.0.lock();

@@ -41,6 +41,7 @@ pub(crate) struct McpTarget {
     pub(super) owner: Option<Arc<str>>,
     /// Set where it is one of several that are shown as one.
     pub(super) member: Option<MemberPlace>,
+    era: Era,
 }
 
 /// Where a member stands in the whole.
@@ -62,14 +63,7 @@ impl McpServed {
         match &server.behind {
             McpBehind::Integration(_) => {
                 let upstream = upstream(tenant, &server).ok_or_else(missing)?;
-                targets.push(McpTarget {
-                    server: server.clone(),
-                    upstream,
-                    reach: reach(tenant),
-                    identity: None,
-                    owner: None,
-                    member: None,
-                });
+                targets.push(McpTarget::new(tenant, server.clone(), upstream, None));
             }
             McpBehind::Members(_) => (targets, lacking) = members(tenant, &server),
         }
@@ -84,6 +78,15 @@ impl McpServed {
         }
         let principal = principal(&format!("key:{}", tenant.key.id));
         Ok(Self { server, targets, lacking, principal })
+    }
+
+    /// For a client in a session: servers of both eras are spoken with as those that keep sessions, so that they can ask
+    /// the client for something.
+    pub(super) fn in_session(mut self, has_session: bool) -> Self {
+        for target in self.targets.iter_mut().filter(|target| has_session && target.upstream.opens_sessions) {
+            target.era = Era::Legacy;
+        }
+        self
     }
 
     /// Differs where what the caller sees of tools, of prompts or of resources may differ.
@@ -104,10 +107,6 @@ impl McpServed {
     pub(super) fn is_merged(&self) -> bool {
         matches!(self.server.behind, McpBehind::Members(_))
     }
-}
-
-fn reach(tenant: &Tenant) -> Option<Arc<McpReach>> {
-    tenant.key.mcp_access.clone()
 }
 
 fn upstream(tenant: &Tenant, server: &ManagedMcpServer) -> Option<Arc<McpUpstream>> {
@@ -133,13 +132,22 @@ fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, V
             continue;
         };
         let place = MemberPlace { whole: whole.clone(), prefix, optional: member.optional };
-        let (server, reach, member) = (server.clone(), reach(tenant), Some(place));
-        targets.push(McpTarget { server, upstream, reach, identity: None, owner: None, member });
+        targets.push(McpTarget::new(tenant, server.clone(), upstream, Some(place)));
     }
     (targets, lacking)
 }
 
 impl McpTarget {
+    fn new(
+        tenant: &Tenant,
+        server: Arc<ManagedMcpServer>,
+        upstream: Arc<McpUpstream>,
+        member: Option<MemberPlace>,
+    ) -> Self {
+        let era = McpVersion::parse(&upstream.speaks).map_or(Era::Legacy, McpVersion::era);
+        Self { server, upstream, reach: tenant.key.mcp_access.clone(), identity: None, owner: None, member, era }
+    }
+
     /// Whether the caller may use this, listed or called. `name`: the server's own.
     pub(super) fn allows(&self, kind: McpKind, name: &str) -> bool {
         let open = self.upstream.allows(kind.name(), name) && self.server.allows(kind.name(), name);
@@ -155,9 +163,14 @@ impl McpTarget {
         }
     }
 
-    /// How the upstream was last found to speak.
-    pub(super) fn era(&self) -> Era {
-        McpVersion::parse(&self.upstream.speaks).map_or(Era::Legacy, McpVersion::era)
+    /// How the upstream is spoken with.
+    pub(super) const fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Whether a client of an earlier version finds sessions there.
+    pub(super) fn opens_sessions(&self) -> bool {
+        self.era == Era::Legacy || self.upstream.opens_sessions
     }
 
     /// By what its part of a session is found: two members may have one upstream.

@@ -1,6 +1,7 @@
 //! One request to the MCP server behind a target, over the checked dialler, and its answer as JSON or events. What the
 //! upstream says of itself and of its own sign-in never reaches the client.
 
+use super::door::ARGUMENT;
 use super::down::LastMessage;
 use super::state::McpState;
 use super::target::McpTarget;
@@ -36,6 +37,8 @@ pub(super) struct UpstreamAsk {
     /// The modern era repeats these in headers.
     pub(super) rpc_method: Option<String>,
     pub(super) name: Option<String>,
+    /// Arguments by the names of their headers, without what stands before all of them.
+    pub(super) arguments: Vec<(String, String)>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -48,6 +51,7 @@ impl UpstreamAsk {
             session: None,
             rpc_method: None,
             name: None,
+            arguments: Vec::new(),
             headers: Vec::new(),
         }
     }
@@ -185,6 +189,10 @@ impl UpstreamCalls<'_> {
         if let Some(name) = &ask.name {
             let value = HeaderValue::from_str(&encoded(name)).map_err(|_| unsendable())?;
             head.set(HeaderName::from_static("mcp-name"), value);
+        }
+        for (name, value) in &ask.arguments {
+            let name = HeaderName::from_bytes(format!("{ARGUMENT}{name}").as_bytes()).map_err(|_| unsendable())?;
+            head.set(name, HeaderValue::from_str(&encoded(value)).map_err(|_| unsendable())?);
         }
         for (name, value) in &ask.headers {
             head.set(name.clone(), value.clone());

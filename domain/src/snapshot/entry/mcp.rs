@@ -11,10 +11,12 @@ use crate::resource::mcp::{
 use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use crate::resource::mcp_pricing::McpPricing;
 use crate::resource::mcp_sign_in::IdentityForwarding;
+use crate::resource::mcp_tool_headers::McpToolHeaders;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
 use crate::snapshot::Snapshot;
 use crate::snapshot::mapped::{Filled, MappedRow};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -40,6 +42,8 @@ pub struct McpUpstream {
     pub identity: Option<IdentityForwarding>,
     /// The version that it was last found to speak; empty when nobody has asked.
     pub speaks: String,
+    /// Besides, it opens sessions for clients of earlier versions.
+    pub opens_sessions: bool,
     /// What it was last found to be able to, as JSON; empty when nobody has asked.
     pub capabilities: String,
     switches: McpSwitches,
@@ -53,6 +57,9 @@ pub struct McpUpstream {
     changed: BTreeSet<String>,
     /// Tools and prompts that were found; `None`: what is new may be used.
     known: Option<McpKnown>,
+    tool_headers: BTreeMap<String, McpToolHeaders>,
+    /// Tools whose schemas say of headers what no client may follow.
+    misannotated: BTreeSet<String>,
     pricing: McpPricing,
     offers: McpOffers,
     /// Differs between any two states of it.
@@ -87,6 +94,11 @@ impl McpUpstream {
         serde_json::from_str(item).is_ok_and(|item| accepted.holds(name, &item))
     }
 
+    /// What of a call of this tool stands in headers; `None`: nothing.
+    pub fn tool_headers(&self, tool: &str) -> Option<&McpToolHeaders> {
+        self.tool_headers.get(tool)
+    }
+
     pub fn open_to(&self, workspace: WorkspaceId) -> bool {
         let own = self.workspace.map_or_else(|| self.access.allow(workspace), |own| own == workspace);
         self.active && own && self.mapped.as_ref().is_none_or(|mapped| mapped.open_to(workspace))
@@ -107,7 +119,8 @@ impl McpUpstream {
             let Some(names) = self.known.as_ref().and_then(|known| known.get(kind)) else { return true };
             names.contains(name) || self.switches.says(kind, name)
         };
-        self.switches.allows(kind, name) && is_known() && is_accepted()
+        let is_callable = || kind != "tool" || !self.misannotated.contains(name);
+        self.switches.allows(kind, name) && is_known() && is_accepted() && is_callable()
     }
 }
 
@@ -207,6 +220,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     let accepted = i.pin_definitions.then(|| i.accepted.clone());
     let changed = i.accepted.clone().meet(if i.pin_definitions { tools } else { &[] });
     let known = (i.new_capabilities == NewCapabilities::Disabled).then(|| known(&i.sync));
+    let (tool_headers, misannotated) = headers_of(tools);
     let speaks = i.sync.protocol_version.unwrap_or_default();
     let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
     Ok(McpUpstream {
@@ -223,6 +237,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         grant,
         identity: i.identity,
         speaks,
+        opens_sessions: i.sync.legacy_protocol_version.is_some(),
         capabilities,
         switches: i.capabilities,
         access: i.access,
@@ -231,10 +246,26 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         accepted,
         changed,
         known,
+        tool_headers,
+        misannotated,
         pricing: i.pricing,
         offers,
         revision: row.revision,
     })
+}
+
+/// What stands in headers, by tool, and the tools whose annotations are none.
+fn headers_of(tools: &[Value]) -> (BTreeMap<String, McpToolHeaders>, BTreeSet<String>) {
+    let (mut good, mut bad) = (BTreeMap::new(), BTreeSet::new());
+    for tool in tools {
+        let Some(name) = tool["name"].as_str() else { continue };
+        match McpToolHeaders::of(tool) {
+            Ok(headers) if headers.is_empty() => {}
+            Ok(headers) => drop(good.insert(name.to_owned(), headers)),
+            Err(_) => drop(bad.insert(name.to_owned())),
+        }
+    }
+    (good, bad)
 }
 
 /// Resources are left out: a template stands for any number of them.

@@ -10,7 +10,7 @@ use crate::proxy::mcp::watch::LOOK;
 use crate::upstream::http1::Response;
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::sse::McpEvents;
-use gateway_mcp::{McpVersion, RawObject, RpcError, RpcId, bridge, object};
+use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge, object};
 use std::time::{Duration, Instant};
 
 /// Silence after which a client that waits for events hears that it is not forgotten.
@@ -200,13 +200,16 @@ impl McpTurn<'_, '_> {
         }
         if asked.method == "server/discover" {
             let mut object = RawObject::parse(&result).map_err(|_| broken("it is no object"))?;
-            if let Some(told) = object.raw("capabilities").and_then(bridge::server_capabilities) {
+            if let Some(told) = object.raw("capabilities").and_then(bridge::modern_capabilities) {
                 object.set("capabilities", told);
             }
             object.set("supportedVersions", bridge::supported_versions());
             result = object.to_json();
         }
         let (client, upstream) = (asked.version.era(), self.target.era());
+        if client == Era::Modern {
+            result = self.of_begun(asked, result)?;
+        }
         Ok(bridge::result(&result, client, upstream, &asked.method).unwrap_or(result))
     }
 }

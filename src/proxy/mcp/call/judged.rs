@@ -16,11 +16,23 @@ impl McpTurn<'_, '_> {
         &mut self,
         asked: &McpAsked<'_>,
     ) -> Result<Result<Option<ToolGuard>, LastMessage>, ClientLeft> {
-        if asked.method != "tools/call" || self.request.caller.tenant.guardrails.is_none() {
+        if asked.method != "tools/call" {
             return Ok(Ok(None));
         }
         let tool = asked.params().and_then(|params| params.text("name")).unwrap_or_default();
-        let called = GuardedTool { server: &self.target.server.slug, tool: &tool };
+        self.guard_of(asked, &tool).await
+    }
+
+    /// What judges the calls of a tool.
+    pub(super) async fn guard_of(
+        &mut self,
+        asked: &McpAsked<'_>,
+        tool: &str,
+    ) -> Result<Result<Option<ToolGuard>, LastMessage>, ClientLeft> {
+        if self.request.caller.tenant.guardrails.is_none() {
+            return Ok(Ok(None));
+        }
+        let called = GuardedTool { server: &self.target.server.slug, tool };
         let found = ToolGuard::of(self.parts.calls, self.request, called, self.posted);
         let found = self.down.client.during(None, found).await?;
         Ok(found.map_err(|fault| {

@@ -253,7 +253,8 @@ impl<'a> McpTurn<'a, '_> {
         }
         let mut result = RawObject::default();
         result.set_text("protocolVersion", asked.version.name());
-        result.set("capabilities", merge::capabilities(told.iter().map(String::as_str)));
+        let told = merge::capabilities(told.iter().map(String::as_str));
+        result.set("capabilities", bridge::capabilities(&told).unwrap_or(told));
         result.set("serverInfo", self.server_info());
         Ok(Ok(result.to_json()))
     }
@@ -284,10 +285,10 @@ async fn in_time<T>(asking: MemberAsk<'_, T>, within: Duration) -> Result<T, Rpc
 
 /// A session with one that keeps any.
 async fn opened(talk: &McpTalk<'_>, params: &str) -> Result<Option<BridgeSession>, RpcError> {
-    match talk.calls.target.era() {
-        Era::Modern => Ok(None),
-        Era::Legacy => talk::open(talk.calls, params).await.map(Some),
+    if !talk.calls.target.opens_sessions() {
+        return Ok(None);
     }
+    talk::open(talk.calls, params).await.map(Some)
 }
 
 /// Bytes of what a client says it can do, as far as its session carries them.
