@@ -2,6 +2,7 @@
 //! policies, logs, health. Never pingora and never a concrete store: it is handed both ends.
 
 mod actor;
+mod agent_card;
 mod alerts;
 mod analytics;
 mod app;
@@ -47,6 +48,7 @@ mod turned_away;
 mod upkeep;
 
 pub use actor::Actor;
+pub use agent_card::public_agent_card;
 pub use alerts::{
     ALERT_LEASE, AlertRound, BudgetMail, DeliveredAlert, MAIL_JOB, check_alerts, deliver_alert, deliver_mail,
     mail_budget,

@@ -7,7 +7,7 @@ use crate::change::{Action, Origin, WriteView, commit};
 use crate::mcp_probe::{Probed, probe};
 use crate::problem::Problem;
 use crate::resource::Row;
-use crate::resource::mcp_settings;
+use crate::resource::outbound::settings;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{Batch, Enqueued, JobEnd, JobStanding, LeasedJob, NewJob};
 use gateway_domain::resource::Kind;
@@ -152,7 +152,7 @@ async fn run(
 pub(crate) async fn ask(app: &App, org: OrgId, doc: &McpIntegration) -> Result<Probed, Problem> {
     let failed = |why: String| Probed { status: None, millis: 0, told: Err(why) };
     let Some(outside) = &app.outside else { return Ok(failed("this process asks no servers".to_owned())) };
-    Ok(match mcp_settings::target(doc, org, app).await? {
+    Ok(match settings::target(&doc.outbound, org, app).await? {
         Ok(target) => probe(&**outside, &target, app.clock).await,
         Err(why) => failed(why),
     })

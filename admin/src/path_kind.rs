@@ -21,6 +21,8 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/labels", Kind::Label),
     ("/mcp-integrations", Kind::McpIntegration),
     ("/mcp-servers", Kind::McpServer),
+    ("/agent-integrations", Kind::AgentIntegration),
+    ("/agent-servers", Kind::AgentServer),
     ("/workspace-exclusions", Kind::Workspace),
     ("/policies/rate-limits", Kind::RateLimitPolicy),
     ("/policies/usage-limits", Kind::UsageLimitPolicy),

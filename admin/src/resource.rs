@@ -2,6 +2,9 @@
 //! paging, masking, scopes, slugs and audit. What differs is one file per resource below this one.
 //! The day this file would ask which kind it holds, that resource writes its own handler.
 
+pub(crate) mod agent_capabilities;
+pub(crate) mod agent_integration;
+pub(crate) mod agent_server;
 pub(crate) mod alert;
 pub(crate) mod api_key;
 pub(crate) mod collection;
@@ -14,6 +17,7 @@ mod export_settings;
 pub(crate) mod guardrail;
 pub(crate) mod history;
 pub(crate) mod integration;
+mod integration_rows;
 pub(crate) mod invite;
 mod keep_unknown;
 pub(crate) mod label;
@@ -23,10 +27,9 @@ pub(crate) mod mcp_capabilities;
 pub(crate) mod mcp_grants;
 pub(crate) mod mcp_integration;
 pub(crate) mod mcp_server;
-pub(crate) mod mcp_settings;
-mod mcp_sign_in;
 pub(crate) mod member;
 pub(crate) mod organisation;
+pub(crate) mod outbound;
 pub(crate) mod partial;
 pub(crate) mod plugin;
 mod policy;
@@ -35,13 +38,16 @@ pub(crate) mod provider;
 pub(crate) mod rate_limit;
 mod row;
 pub(crate) mod secret_reference;
+mod server_rows;
 mod sharing;
 mod shelf;
 pub(crate) mod usage_limit;
 pub(crate) mod user;
+mod user_access;
 mod versions;
 pub(crate) mod virtual_key;
 pub(crate) mod workspace;
+mod workspace_seats;
 
 pub(crate) use row::{NewRow, NumberedState, Resource, Row, Slug};
 
@@ -52,6 +58,7 @@ use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, Reply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
+use gateway_domain::resource::agent::AgentIntegration;
 use gateway_domain::resource::alert::AlertRule;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::guardrail::GuardrailDocument;
@@ -155,6 +162,7 @@ pub(crate) fn tombstone(row: Stored, now: Timestamp) -> Result<Stored, Problem> 
     match Kind::parse(&row.kind) {
         Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
         Some(Kind::McpIntegration) => Row::<McpIntegration>::read(&row)?.tombstone(now),
+        Some(Kind::AgentIntegration) => Row::<AgentIntegration>::read(&row)?.tombstone(now),
         Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
         Some(Kind::Alert) => Row::<AlertRule>::read(&row)?.tombstone(now),
         Some(Kind::Guardrail) => Row::<GuardrailDocument>::read(&row)?.tombstone(now),

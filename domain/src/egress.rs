@@ -39,6 +39,11 @@ impl BaseUrl {
         Ok(Self { tls, host: host.to_ascii_lowercase(), port, path: path.trim_end_matches('/').to_owned() })
     }
 
+    /// Whether both are one place, whatever their paths.
+    pub fn is_same_origin(&self, other: &Self) -> bool {
+        (self.tls, &self.host, self.port) == (other.tls, &other.host, other.port)
+    }
+
     /// What goes into the `Host` header.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };

@@ -29,6 +29,7 @@ macro_rules! ids {
 
 ids! {
     OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId, GuardrailId, McpIntegrationId, McpServerId,
+    AgentIntegrationId, AgentServerId,
     SecretReferenceId, SigningKeyId,
     /// What somebody allowed a client.
     GrantId,

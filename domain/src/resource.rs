@@ -1,6 +1,8 @@
 //! Admin resources as documents, and the row they are stored in.
 //! One file per kind below this one; each holds the document, its rules and what others may refer to.
 
+pub mod access;
+pub mod agent;
 pub mod alert;
 pub mod api_key;
 pub mod budget;
@@ -19,6 +21,7 @@ pub mod mcp_sign_in;
 pub mod mcp_tool_headers;
 pub mod model_reach;
 pub mod organisation;
+pub mod outbound;
 pub mod person;
 pub mod plugin;
 pub mod policy;
@@ -84,6 +87,8 @@ kinds! {
     SignOn = "sign_on",
     Deployment = "deployment",
     McpGrant = "mcp_grant",
+    AgentIntegration = "agent_integration",
+    AgentServer = "agent_server",
     SigningKey = "signing_key",
 }
 

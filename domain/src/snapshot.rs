@@ -10,10 +10,11 @@ mod reach;
 mod shelf_view;
 
 pub use entry::{
-    Defaults, Key, ManagedMcpServer, ManagedProvider, McpBehind, McpUpstream, Org, OrgDirectory, PartnerCredentials,
-    Person, Policy, PromptShelf, Rotation, SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGrant,
-    SavedGroup, SavedGuardrail, SavedLabel, SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn,
-    SavedSigningKey, SharedShelf, Upstream, UsagePolicy, UseMark, Workspace,
+    AgentEndpoint, AgentUpstream, Defaults, Key, ManagedAgent, ManagedMcpServer, ManagedProvider, McpBehind,
+    McpUpstream, Org, OrgDirectory, OutboundUpstream, PartnerCredentials, Person, Policy, PromptShelf, Rotation,
+    SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGrant, SavedGroup, SavedGuardrail, SavedLabel,
+    SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, SavedSigningKey, SharedShelf, Upstream,
+    UsagePolicy, UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
@@ -22,7 +23,8 @@ pub use shelf_view::ShelfView;
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
 use crate::id::{
-    GrantId, IntegrationId, KeyId, McpIntegrationId, OrgId, SecretReferenceId, SigningKeyId, UserId, WorkspaceId,
+    AgentIntegrationId, GrantId, IntegrationId, KeyId, McpIntegrationId, OrgId, SecretReferenceId, SigningKeyId,
+    UserId, WorkspaceId,
 };
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
@@ -65,6 +67,7 @@ pub struct Snapshot {
     workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
     upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
     mcp_upstreams: Arc<HashMap<McpIntegrationId, Arc<McpUpstream>>>,
+    agent_upstreams: Arc<HashMap<AgentIntegrationId, Arc<AgentUpstream>>>,
     people: Arc<HashMap<UserId, Arc<Person>>>,
     grants: Arc<HashMap<GrantId, Arc<SavedGrant>>>,
     signing_keys: Arc<HashMap<SigningKeyId, Arc<SavedSigningKey>>>,
@@ -164,6 +167,15 @@ impl Snapshot {
     /// Where an MCP server of a workspace is.
     pub fn mcp_upstream(&self, integration: McpIntegrationId) -> Option<&Arc<McpUpstream>> {
         self.mcp_upstreams.get(&integration)
+    }
+
+    /// Where an agent of a workspace is.
+    pub fn agent_upstream(&self, integration: AgentIntegrationId) -> Option<&Arc<AgentUpstream>> {
+        self.agent_upstreams.get(&integration)
+    }
+
+    pub fn agent_upstreams(&self) -> impl Iterator<Item = &Arc<AgentUpstream>> {
+        self.agent_upstreams.values()
     }
 
     pub fn mcp_upstreams(&self) -> impl Iterator<Item = &Arc<McpUpstream>> {

@@ -6,6 +6,10 @@
 mod harness;
 
 #[cfg(test)]
+mod agent_cards;
+#[cfg(test)]
+mod agent_script;
+#[cfg(test)]
 mod alerts;
 #[cfg(test)]
 mod allowed_models;

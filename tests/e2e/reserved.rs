@@ -16,7 +16,8 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
         ("PATCH", "/v1/logs", 405),
         ("PUT", "/v1/prompts/p/completions", 405),
         ("GET", "/v1/prompts/p/render", 405),
-        ("POST", "/v1/agent-integrations", 501),
+        ("POST", "/v1/agent-integrations", 403),
+        ("POST", "/v1/dp/metrics", 501),
         ("GET", "/v1/labels", 403),
         ("GET", "/v1/collections", 403),
         ("GET", "/v1/v2/prompts", 403),
@@ -24,7 +25,7 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
         ("POST", "/v1/prompts/p/fork", 403),
         ("PATCH", "/v1/prompts/p", 405),
         ("POST", "/v1/analytics/graphs/cost", 405),
-        ("GET", "/v1/%61gent-integrations/", 501),
+        ("GET", "/v1/%64p/metrics/", 501),
         ("PATCH", "/v1/configs", 405),
         ("POST", "/v1/prompts/p/anything", 404),
         ("POST", "/v1/analytics/own", 404),
@@ -51,9 +52,9 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
 #[tokio::test]
 async fn an_admin_key_hears_what_is_missing_and_not_that_it_cannot_call_models() {
     let gateway = Gateway::start().await;
-    let path = "/v1/agent-integrations";
+    let path = "/v1/dp/metrics";
     let on_proxy = gateway.get(path).key(ADMIN_KEY).send().await.expect(501);
-    let on_admin = gateway.admin().get("/agent-integrations").await.expect(501);
+    let on_admin = gateway.admin().get("/dp/metrics").await.expect(501);
     let told = |body: &Value| body["data"]["message"].as_str().unwrap_or_default().to_owned();
     assert_eq!(told(&on_proxy.json()), told(&on_admin.json()));
     assert!(told(&on_proxy.json()).contains("not in this version"), "{}", on_proxy.text());

@@ -87,6 +87,28 @@ const FIELDS: &[SavedAddress] = &[
     },
     SavedAddress {
         method: "POST",
+        path: "/agent-integrations",
+        field: "url",
+        body: |host| json!({ "name": "a", "slug": "a", "url": host, "auth_type": "none" }),
+    },
+    SavedAddress {
+        method: "POST",
+        path: "/agent-integrations",
+        field: "configurations.oauth.token_url",
+        body: |host| {
+            let client = json!({ "token_url": host, "client_id": "c", "client_secret": "s" });
+            json!({ "name": "a", "slug": "a", "url": "https://agent.example.com",
+                "auth_type": "oauth_client_credentials", "configurations": { "oauth": client } })
+        },
+    },
+    SavedAddress {
+        method: "POST",
+        path: "/agent-integrations/fetch-agent-card",
+        field: "url",
+        body: |host| json!({ "url": host }),
+    },
+    SavedAddress {
+        method: "POST",
         path: "/secret-references",
         field: "auth_config.vault_addr",
         body: |host| reference("hashicorp_vault", "vault_addr", host),

@@ -3,6 +3,7 @@
 
 use super::item::{Portable, allow, assume, check_unused, declare, tombstone_of};
 use crate::resource::declared::Declared;
+use gateway_domain::resource::agent::{AgentIntegration, AgentServer};
 use gateway_domain::resource::alert::AlertRule;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::config::SavedConfig;
@@ -48,6 +49,8 @@ pub(super) static KINDS: &[Portable] = &[
     portable::<SavedConfig>(),
     portable::<McpIntegration>(),
     portable::<McpServer>(),
+    portable::<AgentIntegration>(),
+    portable::<AgentServer>(),
     portable::<LabelDocument>(),
     portable::<CollectionDocument>(),
     portable::<PartialDocument>(),

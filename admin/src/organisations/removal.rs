@@ -38,6 +38,8 @@ const fn noun(kind: Kind) -> Option<&'static str> {
         Kind::Provider => Some("providers"),
         Kind::McpIntegration => Some("MCP integrations"),
         Kind::McpServer => Some("MCP servers"),
+        Kind::AgentIntegration => Some("agent integrations"),
+        Kind::AgentServer => Some("agent servers"),
         Kind::RateLimitPolicy => Some("rate-limit policies"),
         Kind::UsageLimitPolicy => Some("usage-limit policies"),
         Kind::PromptPartial => Some("prompt partials"),

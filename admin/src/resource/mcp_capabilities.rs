@@ -8,7 +8,8 @@ use crate::problem::{Problem, bad};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
-use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSwitches, McpSync};
+use gateway_domain::resource::access::Switches;
+use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSync};
 use gateway_domain::resource::mcp_definition::{AcceptedTools, digest};
 use gateway_domain::scope::Scope;
 use gateway_domain::time::Timestamp;
@@ -70,14 +71,14 @@ pub(super) struct GivenSwitch {
 
 /// A resource whose offers are switched.
 trait Switched: Resource {
-    fn switches(&mut self) -> &mut McpSwitches;
+    fn switches(&mut self) -> &mut Switches;
 
     /// Takes a tool for what it was found to be, if that is what the digest stands for.
     fn accept(&mut self, tool: &str, digest: &str) -> Result<(), &'static str>;
 }
 
 impl Switched for McpIntegration {
-    fn switches(&mut self) -> &mut McpSwitches {
+    fn switches(&mut self) -> &mut Switches {
         &mut self.capabilities
     }
 
@@ -95,7 +96,7 @@ impl Switched for McpIntegration {
 }
 
 impl Switched for McpServer {
-    fn switches(&mut self) -> &mut McpSwitches {
+    fn switches(&mut self) -> &mut Switches {
         &mut self.capabilities
     }
 
@@ -107,9 +108,9 @@ impl Switched for McpServer {
 /// Whose switches are shown beside what was found.
 struct ShownOffers<'a> {
     sync: &'a McpSync,
-    integration: &'a McpSwitches,
+    integration: &'a Switches,
     /// Of the server, where one is asked about.
-    server: Option<&'a McpSwitches>,
+    server: Option<&'a Switches>,
     /// `None`: definitions are not pinned, or not told of here.
     accepted: Option<&'a AcceptedTools>,
     since: Timestamp,
@@ -215,8 +216,8 @@ async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
             row.doc.switches().set(&one.kind, one.name, one.enabled.0);
         }
         let switches = row.doc.switches();
-        if switches.count() > McpSwitches::MOST {
-            return Err(bad("capabilities", format_args!("may be {} in all", McpSwitches::MOST)));
+        if switches.count() > Switches::MOST {
+            return Err(bad("capabilities", format_args!("may be {} in all", Switches::MOST)));
         }
         row.touch(call.now);
         let rows = vec![row.stored()?];
@@ -249,15 +250,15 @@ fn check_switches(given: &[GivenSwitch]) -> Result<(), Problem> {
 }
 
 /// As a file tells them.
-pub(super) fn declare_switches(switches: &McpSwitches) -> Vec<Value> {
+pub(super) fn declare_switches(switches: &Switches) -> Vec<Value> {
     let each = switches.0.iter().flat_map(|(kind, names)| names.iter().map(move |(name, on)| (kind, name, on)));
     each.map(|(kind, name, on)| json!({"name": name, "type": kind, "enabled": on})).collect()
 }
 
 /// As a file gives them.
-pub(super) fn read_switches(given: Vec<GivenSwitch>) -> Result<McpSwitches, Problem> {
+pub(super) fn read_switches(given: Vec<GivenSwitch>) -> Result<Switches, Problem> {
     check_switches(&given)?;
-    let mut switches = McpSwitches::default();
+    let mut switches = Switches::default();
     for (at, one) in given.into_iter().enumerate() {
         if one.accept_definition.is_some() {
             let field = format_args!("capabilities[{at}].accept_definition").to_string();
@@ -265,8 +266,8 @@ pub(super) fn read_switches(given: Vec<GivenSwitch>) -> Result<McpSwitches, Prob
         }
         switches.set(&one.kind, one.name, one.enabled.0);
     }
-    if switches.count() > McpSwitches::MOST {
-        return Err(bad("capabilities", format_args!("may be {} in all", McpSwitches::MOST)));
+    if switches.count() > Switches::MOST {
+        return Err(bad("capabilities", format_args!("may be {} in all", Switches::MOST)));
     }
     Ok(switches)
 }

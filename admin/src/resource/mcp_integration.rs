@@ -2,33 +2,29 @@
 //! that is let in; in a workspace, that one. Each is asked what it offers when it is saved and when it is tested.
 
 mod declared;
-mod mappings;
-mod seats;
 
-use super::integration;
-use super::mcp_settings::{self, GivenConfigurations};
-use super::{NewRow, Resource, Row, Slug, collect, delete, draft, edit_with, everything, get, locate};
+use super::integration_rows::{self, ActionScopes};
+use super::outbound::{self, GivenConfigurations, GivenOutbound, OutboundPatch};
+use super::workspace_seats::{self, OpenToWorkspaces};
+use super::{NewRow, Resource, Row, Slug, delete, draft, edit_with, get, locate};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
 use crate::mcp_probe::Probed;
 use crate::mcp_sync::{McpHealth, ask, health};
-use crate::oauth::first_key;
-use crate::problem::{Problem, bad, conflict, missing};
+use crate::problem::{Problem, bad};
 use crate::route::{Call, HERE, Reply, Route, authed};
-use gateway_domain::egress::check_custom_host;
 use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
-use gateway_domain::resource::mcp::{McpAccess, McpAuth, McpIntegration, McpSwitches, McpSync, McpTransport};
+use gateway_domain::resource::access::{Switches, WorkspaceAccess};
+use gateway_domain::resource::mcp::{McpIntegration, McpSync, McpTransport};
 use gateway_domain::resource::mcp_definition::{AcceptedTools, NewCapabilities};
-use gateway_domain::resource::mcp_pricing::McpPricing;
-use gateway_domain::resource::mcp_sign_in::IdentityMethod;
-use gateway_domain::resource::{Kind, Stored, check_name, slugify};
+use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const LIST: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.list"), Scope::named("workspace_mcp_integrations.list")];
@@ -40,6 +36,7 @@ const UPDATE: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.update"), Scope::named("workspace_mcp_integrations.update")];
 const DELETE: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.delete"), Scope::named("workspace_mcp_integrations.delete")];
+const SCOPES: ActionScopes = ActionScopes { create: CREATE, read: READ, update: UPDATE, delete: DELETE };
 
 pub(crate) fn routes() -> Vec<Route> {
     const ALL: &str = "/mcp-integrations";
@@ -77,11 +74,23 @@ pub(crate) fn routes() -> Vec<Route> {
             metadata,
         )
         .asks(HERE),
-        authed(Method::GET, SEATS, READ, "List the workspaces that were let in or shut out", seats::list)
-            .asks(&["workspace_id", "version"]),
-        authed(Method::PUT, SEATS, UPDATE, "Let workspaces in or shut them out", seats::set)
-            .takes::<seats::GivenSeats>()
-            .asks(HERE),
+        authed(
+            Method::GET,
+            SEATS,
+            READ,
+            "List the workspaces that were let in or shut out",
+            workspace_seats::list::<McpIntegration>,
+        )
+        .asks(&["workspace_id", "version"]),
+        authed(
+            Method::PUT,
+            SEATS,
+            UPDATE,
+            "Let workspaces in or shut them out",
+            workspace_seats::set::<McpIntegration>,
+        )
+        .takes::<workspace_seats::GivenSeats>()
+        .asks(HERE),
     ]
 }
 
@@ -170,20 +179,8 @@ impl Resource for McpIntegration {
             row.name = name;
         }
         input.description.onto(&mut row.doc.description);
-        if let Some(url) = input.url.required("url")? {
-            check_url(&url, call)?;
-            row.doc.url = url;
-        }
-        if let Some(kind) = input.auth_type.required("auth_type")? {
-            row.doc.auth_type = auth(&kind)?;
-        }
         if let Some(kind) = input.transport.required("transport")? {
             row.doc.transport = transport(&kind)?;
-        }
-        match input.configurations {
-            Edit::Keep => {}
-            Edit::Clear => mcp_settings::clear(&mut row.doc),
-            Edit::Set(given) => given.onto(&mut row.doc, call)?,
         }
         if let Some(given) = input.new_capabilities.required("new_capabilities")? {
             row.doc.new_capabilities = newcomers(&given)?;
@@ -192,9 +189,9 @@ impl Resource for McpIntegration {
             row.doc.pin_definitions = given.0;
             row.doc.pin();
         }
-        mappings::merge(&mut row.doc, input.secret_mappings, call)?;
-        check_headers(&row.doc)?;
-        mappings::check(&row.doc, row.workspace, call)
+        let McpIntegrationPatch { url, auth_type, configurations, secret_mappings, .. } = input;
+        let patch = OutboundPatch { url, auth_type, configurations, secret_mappings };
+        patch.onto(&mut row.doc.outbound, row.workspace, call)
     }
 
     fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
@@ -203,22 +200,14 @@ impl Resource for McpIntegration {
 
     fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let ours = around.snapshot.workspaces().filter(|w| w.org == row.org);
-        let mut users: Vec<String> = ours
-            .flat_map(|w| w.mcp_servers().map(move |s| (w, s)))
-            .filter(|(_, server)| server.uses(McpIntegrationId(row.id)))
-            .map(|(w, server)| format!("`{}` of workspace `{}`", server.slug, w.slug))
-            .collect();
-        if users.is_empty() {
-            return Ok(());
-        }
-        users.sort();
-        users.truncate(10);
-        Err(conflict(format!("the MCP integration is used by the servers {}", users.join(", "))))
+        let users = ours.flat_map(|w| w.mcp_servers().map(move |s| (w, s)));
+        let users = users.filter(|(_, server)| server.uses(McpIntegrationId(row.id)));
+        integration_rows::refuse_used(Self::NOUN, users.map(|(w, server)| (&*server.slug, &*w.slug)))
     }
 
     fn view(row: &Row<Self>, call: &Call) -> Value {
         let mut view = brief(row, call);
-        view.insert("global_workspace_access".into(), json!({"enabled": seats::is_global(row)}));
+        view.insert("global_workspace_access".into(), json!({"enabled": workspace_seats::is_global(row)}));
         Value::Object(view)
     }
 
@@ -228,69 +217,45 @@ impl Resource for McpIntegration {
 
     /// Those of the organisation ask for the organisation's scope, those of a workspace for either.
     fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
-        let either = match action {
-            Action::Create => CREATE,
-            Action::Read => READ,
-            Action::Update | Action::Publish | Action::Rotate | Action::Warn => UPDATE,
-            Action::Delete => DELETE,
-        };
-        actor.require(if row.workspace.is_some() { either } else { &either[..1] })
+        integration_rows::allow(row, actor, SCOPES.of(action))
     }
 
     fn mask(body: &mut Map<String, Value>) {
-        mcp_settings::blank(body);
+        outbound::settings::blank(body);
     }
 
     fn forget(&mut self) {
-        mcp_settings::clear(self);
+        self.outbound.clear();
         self.sync = McpSync::default();
         self.accepted = AcceptedTools::default();
     }
 }
 
+impl OpenToWorkspaces for McpIntegration {
+    fn access(&self) -> &WorkspaceAccess {
+        &self.access
+    }
+
+    fn access_mut(&mut self) -> &mut WorkspaceAccess {
+        &mut self.access
+    }
+}
+
 fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<McpIntegration, Problem> {
-    check_url(&given.url, call)?;
-    let mut doc = McpIntegration {
+    let TriedMcpIntegration { url, auth_type, transport: kind, configurations, secret_mappings } = given;
+    let outbound = GivenOutbound { url, auth_type, configurations, secret_mappings }.read(home, call)?;
+    Ok(McpIntegration {
         description: None,
-        url: given.url,
-        transport: transport(&given.transport)?,
-        auth_type: auth(&given.auth_type)?,
-        custom_headers: BTreeMap::new(),
-        secret_mappings: Vec::new(),
-        capabilities: McpSwitches::default(),
-        access: McpAccess::default(),
+        outbound,
+        transport: transport(&kind)?,
+        capabilities: Switches::default(),
+        access: WorkspaceAccess::default(),
         sync: McpSync::default(),
         new_capabilities: NewCapabilities::default(),
         pin_definitions: false,
         accepted: AcceptedTools::default(),
-        pricing: McpPricing::default(),
-        oauth: None,
-        identity: None,
         rest: Map::new(),
-    };
-    if let Some(given) = given.configurations {
-        given.onto(&mut doc, call)?;
-    }
-    if let Edit::Set(filled) = given.secret_mappings {
-        mappings::merge(&mut doc, Edit::Set(filled), call)?;
-    }
-    check_headers(&doc)?;
-    mappings::check(&doc, home, call)?;
-    Ok(doc)
-}
-
-fn check_url(url: &str, call: &Call) -> Result<(), Problem> {
-    check_custom_host(url, &call.app.trusted).map(|_| ()).map_err(|rule| bad("url", rule))
-}
-
-fn auth(kind: &str) -> Result<McpAuth, Problem> {
-    match kind {
-        "none" => Ok(McpAuth::None),
-        "headers" => Ok(McpAuth::Headers),
-        "oauth_client_credentials" => Ok(McpAuth::OauthClientCredentials),
-        "oauth_auto" => Err(bad("auth_type", format_args!("`{kind}` is not available in this version"))),
-        _ => Err(bad("auth_type", "must be one of oauth_auto, oauth_client_credentials, headers, none")),
-    }
+    })
 }
 
 fn transport(kind: &str) -> Result<McpTransport, Problem> {
@@ -309,32 +274,6 @@ fn newcomers(given: &str) -> Result<NewCapabilities, Problem> {
     }
 }
 
-fn check_headers(doc: &McpIntegration) -> Result<(), Problem> {
-    let signs_in = doc.auth_type == McpAuth::OauthClientCredentials;
-    if signs_in && doc.oauth.is_none() {
-        return Err(bad("configurations.oauth", "is required where auth_type is oauth_client_credentials"));
-    }
-    if !signs_in && doc.oauth.is_some() {
-        return Err(bad("configurations.oauth", "belongs to auth_type oauth_client_credentials"));
-    }
-    let authorizes = doc.identity.as_ref().is_some_and(|rule| rule.header() == "authorization");
-    if authorizes && (signs_in || doc.custom_headers.contains_key("authorization")) {
-        let field = "configurations.user_identity_forwarding";
-        return Err(bad(field, "and the integration's own sign-in cannot both be sent as authorization"));
-    }
-    if let Some(rule) = doc.identity.as_ref().filter(|rule| doc.custom_headers.contains_key(rule.header())) {
-        let field = format!("configurations.custom_headers.{}", rule.header());
-        return Err(bad(field, "is what user_identity_forwarding sends"));
-    }
-    if doc.auth_type == McpAuth::None && !doc.custom_headers.is_empty() {
-        return Err(bad(
-            "configurations.custom_headers",
-            "are sent where auth_type is headers, and not where it is none",
-        ));
-    }
-    Ok(())
-}
-
 fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
     let mut view = row.common("mcp_integration");
     let snapshot = call.snapshot();
@@ -343,45 +282,18 @@ fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
         "description": row.doc.description,
         "owner_id": row.owner,
         "type": if row.workspace.is_some() { "workspace" } else { "organisation" },
-        "url": row.doc.url,
-        "auth_type": row.doc.auth_type,
         "transport": row.doc.transport,
-        "configurations": mcp_settings::masked(&row.doc, call),
         "workspaces_count": if row.workspace.is_none() { open } else { 1 },
-        "secret_mappings": integration::mappings::shown(&row.doc.secret_mappings),
         "new_capabilities": row.doc.new_capabilities,
         "pin_definitions": row.doc.pin_definitions,
     });
     view.extend(more.as_object().cloned().unwrap_or_default());
+    view.extend(outbound::view(&row.doc.outbound, call));
     view
 }
 
-/// Two levels at once, so the pages are cut here: integrations are few.
 async fn list(call: Call) -> Result<Reply, Problem> {
-    let kind = call.query.one_of("type", &["workspace", "organisation", "all"])?.unwrap_or("all");
-    if call.query.text("organisation_id").is_some_and(|id| id != call.actor.org.to_string()) {
-        return Err(missing("organisation"));
-    }
-    let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
-    let paging = call.query.paging()?;
-    if kind == "organisation" {
-        call.actor.require(&LIST[..1])?;
-    }
-    let rows = collect::<McpIntegration>(&call, everything::<McpIntegration>(&call, None)).await?;
-    let shared = call.actor.require(&LIST[..1]).is_ok() && kind != "workspace";
-    let wanted = call.query.text("search").map(str::to_lowercase);
-    let found = |r: &Row<McpIntegration>| {
-        let fits = |text: &str| wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(wanted));
-        fits(&r.name) || fits(&r.slug)
-    };
-    let shown = |r: &&Row<McpIntegration>| match r.workspace {
-        None => shared && found(r),
-        Some(own) => kind != "organisation" && named.is_none_or(|w| w == own) && found(r),
-    };
-    let data: Vec<Value> = rows.iter().filter(shown).map(|row| Value::Object(brief(row, &call))).collect();
-    let (total, page) = (data.len() as u64, paging.cut(&data).to_vec());
-    let has_more = (paging.page + 1).saturating_mul(paging.size) < total;
-    Ok(Reply::json(json!({"object": "list", "total": total, "data": page, "has_more": has_more})))
+    integration_rows::list::<McpIntegration>(call, LIST, |row, call| Value::Object(brief(row, call))).await
 }
 
 async fn create(call: Call) -> Result<Reply, Problem> {
@@ -394,7 +306,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         new.enter(around)?;
         let mut rows = vec![new.row.stored()?];
         let audit = vec![audit(&call, Action::Create, &rows[0], &told)];
-        rows.extend(key_for(&new.row.doc, around)?);
+        rows.extend(outbound::key_for(&new.row.doc.outbound, around)?);
         call.promise(|| McpIntegration::created(&new.row));
         Ok(Batch { rows, audit, ..Batch::default() })
     };
@@ -407,8 +319,9 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     let moved = ["url", "auth_type", "transport", "configurations", "secret_mappings"]
         .iter()
         .any(|field| body.0.contains_key(*field));
-    let along =
-        |row: &Row<McpIntegration>, around: &WriteView<'_>| Ok(key_for(&row.doc, around)?.into_iter().collect());
+    let along = |row: &Row<McpIntegration>, around: &WriteView<'_>| {
+        Ok(outbound::key_for(&row.doc.outbound, around)?.into_iter().collect())
+    };
     let (row, mut revision) = edit_with::<McpIntegration, _>(&call, body, along).await?;
     if moved {
         (_, revision) = resync(&call, row).await?;
@@ -416,17 +329,11 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(json!({})).at(revision))
 }
 
-/// Whoever has calls signed needs a key that signs.
-fn key_for(doc: &McpIntegration, around: &WriteView<'_>) -> Result<Option<Stored>, Problem> {
-    let signs = doc.identity.as_ref().is_some_and(|rule| rule.method == IdentityMethod::JwtHeader);
-    if signs { first_key(around.app, &around.snapshot) } else { Ok(None) }
-}
-
 /// Asks it once more, and keeps what it says.
 pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Value, Revision), Problem> {
     let seen = call.snapshot().revision;
     let probed = ask(&call.app, row.org, &row.doc).await?;
-    let view = verdict(&probed, &row.doc.url);
+    let view = verdict(&probed, &row.doc.outbound.url);
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         let changed = learn(&mut row.doc, probed, false);
@@ -478,7 +385,7 @@ async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
     call.actor.require(if of_workspace { CREATE } else { &CREATE[..1] })?;
     let doc = document(body.read()?, named.filter(|_| of_workspace), &call)?;
     let probed = ask(&call.app, call.actor.org, &doc).await?;
-    Ok(Reply::json(verdict(&probed, &doc.url)))
+    Ok(Reply::json(verdict(&probed, &doc.outbound.url)))
 }
 
 async fn test(call: Call) -> Result<Reply, Problem> {

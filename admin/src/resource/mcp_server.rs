@@ -5,18 +5,18 @@ mod declared;
 mod members;
 
 use super::mcp_integration::{resync, told};
-use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, get, locate, mcp_grants, update};
-use crate::change::{Action, WriteView, audit};
-use crate::input::{Edit, Flag};
+use super::server_rows::{self, check_description, derived};
+use super::user_access::{self, MOST_BELOW, OpenToUsers};
+use super::{NewRow, Resource, Row, Slug, create, delete, get, locate, mcp_grants, update};
+use crate::change::{Action, WriteView};
+use crate::input::Edit;
 use crate::mcp_sync::health;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{McpIntegrationId, UserId, WorkspaceId};
-use gateway_domain::ports::Batch;
-use gateway_domain::resource::mcp::{
-    McpIntegration, McpServer, McpSwitches, McpSync, McpUserAccess, check_server_slug,
-};
-use gateway_domain::resource::{Kind, check_name, slugify};
+use gateway_domain::resource::access::{Switches, UserAccess};
+use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSync, check_server_slug};
+use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{McpBehind, McpUpstream, Workspace};
 use http::Method;
@@ -31,11 +31,6 @@ const CREATE: &[Scope] = &[Scope::named("mcp_servers.create")];
 const READ: &[Scope] = &[Scope::named("mcp_servers.read")];
 const UPDATE: &[Scope] = &[Scope::named("mcp_servers.update")];
 const DELETE: &[Scope] = &[Scope::named("mcp_servers.delete")];
-
-const LONGEST_DESCRIPTION: usize = 500;
-/// Rows of a page of servers, and of what stands below one.
-const MOST_SERVERS: u64 = 100;
-const MOST_BELOW: u64 = 500;
 
 pub(crate) fn routes() -> Vec<Route> {
     const ALL: &str = "/mcp-servers";
@@ -62,13 +57,15 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, "/mcp-servers/{id}/test", UPDATE, "Ask an MCP server what it offers", test).asks(HERE),
         authed(Method::GET, "/mcp-servers/{id}/metadata", READ, "Show what an MCP server said of itself", metadata)
             .asks(HERE),
-        authed(Method::GET, USERS, READ, "List who may use an MCP server", users).asks(&[
+        authed(Method::GET, USERS, READ, "List who may use an MCP server", user_access::list::<McpServer>).asks(&[
             "workspace_id",
             "search",
             "page",
             "page_size",
         ]),
-        authed(Method::PUT, USERS, UPDATE, "Say who may use an MCP server", set_users).takes::<GivenUsers>().asks(HERE),
+        authed(Method::PUT, USERS, UPDATE, "Say who may use an MCP server", user_access::set::<McpServer>)
+            .takes::<user_access::GivenUsers>()
+            .asks(HERE),
         authed(Method::GET, LINKS, READ, "List accounts that people connected", connections).asks(&[
             "workspace_id",
             "user_id",
@@ -127,14 +124,14 @@ impl Resource for McpServer {
             mcp_integration_id: integration,
             members,
             description: input.description,
-            capabilities: McpSwitches::default(),
-            user_access: McpUserAccess::default(),
+            capabilities: Switches::default(),
+            user_access: UserAccess::default(),
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = match Slug::given("slug", input.slug)? {
             Some(given) => given,
-            None => Slug::Derived(derived(&input.name)),
+            None => Slug::Derived(derived("server", &input.name)),
         };
         if let Slug::Given(slug) | Slug::Derived(slug) = &slug {
             check_server_slug(slug).map_err(|rule| bad("slug", rule))?;
@@ -210,20 +207,6 @@ pub(super) async fn known(call: &Call, row: &Row<McpServer>) -> Result<McpSync, 
     Ok(members::joined(&row.name, all))
 }
 
-fn check_description(text: Option<&str>) -> Result<(), Problem> {
-    if text.is_some_and(|text| text.chars().count() > LONGEST_DESCRIPTION) {
-        return Err(bad("description", format_args!("must be at most {LONGEST_DESCRIPTION} characters")));
-    }
-    Ok(())
-}
-
-/// From a name: short enough for a tail, and long enough to be one.
-fn derived(name: &str) -> String {
-    let slug: String = slugify(name).chars().take(40).collect();
-    let slug = slug.trim_end_matches('-').to_owned();
-    if check_server_slug(&slug).is_ok() { slug } else { format!("server-{slug}").trim_end_matches('-').to_owned() }
-}
-
 fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
     let mut view = row.common("mcp_server");
     let snapshot = call.snapshot();
@@ -254,16 +237,7 @@ fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
-    let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
-    let paging = call.query.paging_by("current_page", "page_size", MOST_SERVERS)?;
-    let rows = collect::<McpServer>(&call, everything::<McpServer>(&call, Some(Some(home)))).await?;
-    let (id, search) = (call.query.text("id"), call.query.text("search").map(str::to_lowercase));
-    let wanted = |row: &&Row<McpServer>| {
-        let fits = |text: &str| search.as_ref().is_none_or(|search| text.to_lowercase().contains(search));
-        id.is_none_or(|id| row.slug == id || row.id.to_string() == id) && (fits(&row.name) || fits(&row.slug))
-    };
-    let data: Vec<Value> = rows.iter().filter(wanted).map(|row| Value::Object(shown(row, &call))).collect();
-    Ok(Reply::json(McpServer::listed(data.len() as u64, paging.cut(&data).to_vec())))
+    server_rows::list::<McpServer>(call).await
 }
 
 /// The integration behind the server that the path names.
@@ -293,95 +267,16 @@ async fn metadata(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(told(&known(&call, &row).await?, health.as_ref())))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GivenUsers {
-    user_access: Option<Vec<GivenUser>>,
-    default_user_access: Option<String>,
-}
+impl OpenToUsers for McpServer {
+    const HAS_CONNECTIONS: bool = true;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GivenUser {
-    user_id: String,
-    enabled: Flag,
-}
-
-const fn worded(allow: bool) -> &'static str {
-    if allow { "allow" } else { "deny" }
-}
-
-/// The page of a list that counts its pages from 1.
-fn page_from_one<T>(call: &Call, rows: &[T]) -> Result<(Vec<T>, bool), Problem>
-where
-    T: Clone,
-{
-    let mut paging = call.query.paging_by("page", "page_size", MOST_BELOW)?;
-    paging.page = paging.page.saturating_sub(1);
-    let more = (paging.page + 1).saturating_mul(paging.size) < rows.len() as u64;
-    Ok((paging.cut(rows).to_vec(), more))
-}
-
-async fn users(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let snapshot = call.snapshot();
-    let workspace = row.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
-    let search = call.query.text("search").map(str::to_lowercase);
-    let access = &row.doc.user_access;
-    let mut ids: Vec<UserId> = workspace.members().keys().chain(access.users.keys()).copied().collect();
-    ids.sort();
-    ids.dedup();
-    let one = |id: UserId| {
-        let person = snapshot.person(id).filter(|p| p.org == row.org)?;
-        let text = format!("{} {} {}", person.first_name, person.last_name, person.email).to_lowercase();
-        search.as_ref().is_none_or(|search| text.contains(search)).then(|| {
-            json!({
-                "user_id": id, "first_name": person.first_name, "last_name": person.last_name,
-                "enabled": access.allows(Some(id)), "has_override": access.users.contains_key(&id),
-                "connection_status": "not_connected",
-            })
-        })
-    };
-    let all: Vec<Value> = ids.into_iter().filter_map(one).collect();
-    let (data, more) = page_from_one(&call, &all)?;
-    let default = worded(access.default_allow);
-    Ok(Reply::json(json!({"data": data, "default_user_access": default, "total": all.len(), "has_more": more})))
-}
-
-async fn set_users(call: Call) -> Result<Reply, Problem> {
-    let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
-    let body = call.body()?;
-    let told = body.0.clone();
-    let given: GivenUsers = body.read()?;
-    let default = match given.default_user_access.as_deref() {
-        None => None,
-        Some("allow") => Some(true),
-        Some("deny") => Some(false),
-        Some(_) => return Err(bad("default_user_access", "must be one of allow, deny")),
-    };
-    let snapshot = call.snapshot();
-    let mut people = Vec::new();
-    for (at, user) in given.user_access.into_iter().flatten().enumerate() {
-        let id = user.user_id.parse::<UserId>().ok();
-        let known = id.filter(|id| snapshot.person(*id).is_some_and(|p| p.org == call.actor.org));
-        let field = || format!("user_access[{at}].user_id");
-        people.push((known.ok_or_else(|| bad(field(), "names no user of the organisation"))?, user.enabled.0));
+    fn user_access(&self) -> &UserAccess {
+        &self.user_access
     }
-    let decide = |around: &WriteView<'_>| {
-        let mut row = around.newest(row)?;
-        let access = &mut row.doc.user_access;
-        access.default_allow = default.unwrap_or(access.default_allow);
-        access.users.extend(people);
-        if access.users.len() > McpUserAccess::MOST {
-            return Err(bad("user_access", format_args!("may name {} people in all", McpUserAccess::MOST)));
-        }
-        row.touch(call.now);
-        let rows = vec![row.stored()?];
-        let audit = vec![audit(&call, Action::Update, &rows[0], &told)];
-        Ok(Batch { rows, audit, ..Batch::default() })
-    };
-    let revision = call.commit(snapshot.revision, decide).await?;
-    Ok(Reply::json(json!({"success": true})).at(revision))
+
+    fn user_access_mut(&mut self) -> &mut UserAccess {
+        &mut self.user_access
+    }
 }
 
 /// Nobody connects an account of his own yet: an integration signs in with its own headers, for everybody.

@@ -159,7 +159,9 @@ impl Resource for SecretReference {
         let id = SecretReferenceId(row.id);
         let users = around.snapshot.upstreams().filter(|upstream| upstream.uses(id)).map(|upstream| &*upstream.slug);
         let servers = around.snapshot.mcp_upstreams().filter(|upstream| upstream.uses(id));
-        let mut users: Vec<&str> = users.chain(servers.map(|upstream| &*upstream.slug)).collect();
+        let agents = around.snapshot.agent_upstreams().filter(|upstream| upstream.uses(id));
+        let outside = servers.map(|upstream| &*upstream.slug).chain(agents.map(|upstream| &*upstream.slug));
+        let mut users: Vec<&str> = users.chain(outside).collect();
         if users.is_empty() {
             return Ok(());
         }

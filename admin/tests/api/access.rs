@@ -30,6 +30,8 @@ pub(crate) struct Things {
     pub(crate) alert: String,
     pub(crate) mcp_integration: String,
     pub(crate) mcp_server: String,
+    pub(crate) agent_integration: String,
+    pub(crate) agent_server: String,
     pub(crate) policy: String,
     pub(crate) usage_policy: String,
     pub(crate) workspace: String,
@@ -107,6 +109,11 @@ impl Things {
         let mcp_integration = slug(post("/mcp-integrations", body).await);
         let body = json!({"name": tag, "slug": format!("{tag}-srv"), "mcp_integration_id": mcp_integration});
         let mcp_server = slug(post("/mcp-servers", body).await);
+        let body = json!({"name": tag, "slug": format!("{tag}-agi"), "url": "https://agent.example.com/",
+            "auth_type": "none"});
+        let agent_integration = slug(post("/agent-integrations", body).await);
+        let body = json!({"name": tag, "slug": format!("{tag}-agt"), "agent_integration_id": agent_integration});
+        let agent_server = slug(post("/agent-servers", body).await);
         // Each of these was something else before.
         for (at, id) in [
             ("/integrations", &integration),
@@ -128,6 +135,8 @@ impl Things {
             alert,
             mcp_integration,
             mcp_server,
+            agent_integration,
+            agent_server,
             policy,
             usage_policy,
             workspace,
@@ -155,6 +164,8 @@ impl Things {
             alert: "none".into(),
             mcp_integration: "none".into(),
             mcp_server: "none".into(),
+            agent_integration: "none".into(),
+            agent_server: "none".into(),
             integration: "none".into(),
             provider: "none".into(),
             key: "0194f1f2-0000-7000-8000-000000000001".into(),
@@ -200,6 +211,8 @@ impl Things {
             &self.deployment,
             &self.mcp_integration,
             &self.mcp_server,
+            &self.agent_integration,
+            &self.agent_server,
         ];
         all.into_iter().cloned().collect()
     }
@@ -227,6 +240,8 @@ impl Things {
             Some("scim") => "urn:ietf:params:scim:schemas:core:2.0:User",
             Some("mcp-integrations") => self.mcp_integration.as_str(),
             Some("mcp-servers") => self.mcp_server.as_str(),
+            Some("agent-integrations") => self.agent_integration.as_str(),
+            Some("agent-servers") => self.agent_server.as_str(),
             Some("policies") if path.starts_with("/policies/usage") => self.usage_policy.as_str(),
             Some("policies") => self.policy.as_str(),
             Some("workspaces") => self.workspace.as_str(),
@@ -387,8 +402,14 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 }
                 ("PUT", "/collections/{id}") => answer.status == 400,
                 ("PUT", path) if path.starts_with("/mcp-") && path.ends_with("/capabilities") => answer.status == 400,
+                ("PUT", path) if path.starts_with("/agent-") && path.matches('/').count() == 3 => {
+                    answer.status == if path.ends_with("/user-access") { 200 } else { 400 }
+                }
+                (_, "/agent-servers/{id}/agent-card") => answer.status == 404,
                 ("PUT", "/mcp-integrations/{id}/workspaces") => answer.status == 400,
-                ("DELETE", "/mcp-integrations/{id}") => answer.status == 200 || answer.status == 409,
+                ("DELETE", "/mcp-integrations/{id}" | "/agent-integrations/{id}") => {
+                    answer.status == 200 || answer.status == 409
+                }
                 ("PUT", path) if path.starts_with("/workspace-exclusions/") => answer.status == 400,
                 (_, path) if path.starts_with("/logs/") && path.contains("{id}") => answer.status == 404,
                 // They ask for a range, or for what was said.

@@ -89,9 +89,35 @@ pub(crate) async fn furnished() -> House {
     admin.post("/mcp-servers", json!({"name": "All", "slug": "all-srv", "members": members})).await.expect(200);
     let people = json!({"user_access": [{"user_id": user, "enabled": true}], "default_user_access": "deny"});
     admin.put("/mcp-servers/m-srv/user-access", people).await.expect(200);
+    furnish_agents(&house, &user).await;
     furnish_shelf(&house).await;
     furnish_keys(&house, &user, &text(&config["id"])).await;
     house
+}
+
+async fn furnish_agents(house: &House, user: &str) {
+    let admin = house.as_admin();
+    let card = json!({"name": "A", "url": "https://agent.example.com/a", "skills": [{"id": "s"}]});
+    let agent = json!({"name": "A", "slug": "a-int", "description": "d", "url": "https://agent.example.com/",
+        "auth_type": "headers", "agent_card": card, "configurations": {"custom_headers": {"authorization": HEADER}, "pricing": {"default_usd_per_call": 0.5}}});
+    admin.post("/agent-integrations", agent).await.expect(200);
+    let filled = json!({"name": "B", "slug": "b-int", "url": "https://agent.example.com/b", "auth_type": "headers",
+        "agent_card": card, "secret_mappings": [{"target_field": "configurations.custom_headers.x-team", "secret_reference_id": "vault"}]});
+    admin.post("/agent-integrations", filled).await.expect(200);
+    let seats = json!({"workspaces": [{"id": "team", "enabled": false}], "global_workspace_access": {"enabled": true}});
+    admin.put("/agent-integrations/a-int/workspaces", seats).await.expect(200);
+    admin
+        .post("/agent-servers", json!({"name": "S", "slug": "a-srv", "agent_integration_id": "a-int"}))
+        .await
+        .expect(200);
+    for at in ["/agent-integrations/a-int", "/agent-servers/a-srv"] {
+        let off = json!({"skills": [{"id": "s", "enabled": false}]});
+        admin.put(&format!("{at}/skills"), off).await.expect(200);
+        let on = json!({"capabilities": [{"name": "push_notifications", "enabled": true}]});
+        admin.put(&format!("{at}/capabilities"), on).await.expect(200);
+    }
+    let people = json!({"user_access": [{"user_id": user, "enabled": true}], "default_user_access": "deny"});
+    admin.put("/agent-servers/a-srv/user-access", people).await.expect(200);
 }
 
 async fn furnish_shelf(house: &House) {

@@ -91,6 +91,7 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
         "/deployments",
         "/plugins",
         "/mcp-integrations",
+        "/agent-integrations",
         "/admin/users",
         "/admin/workspaces",
         "/api-keys",
@@ -108,6 +109,7 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
         "collections",
         "labels",
         "mcp-servers",
+        "agent-servers",
         "policies/rate-limits",
         "policies/usage-limits",
         "alerts",
@@ -141,6 +143,12 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
         "/admin/organisation/defaults",
         "/mcp-integrations/m-int/capabilities",
         "/mcp-servers/m-srv/user-access?workspace_id=default",
+        "/agent-integrations/a-int/workspaces",
+        "/agent-integrations/a-int/skills",
+        "/agent-integrations/a-int/capabilities",
+        "/agent-servers/a-srv/skills?workspace_id=default",
+        "/agent-servers/a-srv/capabilities?workspace_id=default",
+        "/agent-servers/a-srv/user-access?workspace_id=default",
         "/workspace-exclusions/input-guardrails",
     ] {
         all.insert(path.to_owned(), admin.get(path).await.expect(200));

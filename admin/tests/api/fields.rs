@@ -2,6 +2,7 @@
 //! database tells it, now and after everybody was started anew. A field that the description of the API tells and
 //! this story does not send fails the test. And what a newer node wrote into the same rows stays, wherever it stands.
 
+mod agents;
 mod deployments;
 mod exports;
 mod people;
@@ -665,6 +666,7 @@ async fn whole(house: &House) -> Story<'_> {
     deployments::tell(&mut story).await;
     guardrails(&mut story).await;
     mcp(&mut story).await;
+    agents::agents(&mut story).await;
     let config = configs(&mut story).await;
     keys(&mut story, &user, &config).await;
     let key = house.as_admin().get("/api-keys?workspace_id=team").await.expect(200)["data"][0]["id"].clone();
@@ -697,7 +699,7 @@ async fn every_field_comes_back_elsewhere_and_after_a_restart() {
             // What is judged is not kept.
             if method == "delete"
                 || is_of_workspaces(path)
-                || ["/test", "/explain"].iter().any(|judged| path.ends_with(judged))
+                || ["/test", "/explain", "/fetch-agent-card"].iter().any(|judged| path.ends_with(judged))
             {
                 continue;
             }
@@ -743,6 +745,8 @@ const NEWER: &[(&str, &[&str])] = &[
     ("alert", &["", "/filters", "/channels/0"]),
     ("mcp_integration", &["", "/access", "/sync", "/secret_mappings/0"]),
     ("mcp_server", &["", "/user_access"]),
+    ("agent_integration", &["", "/access", "/sync"]),
+    ("agent_server", &["", "/user_access"]),
     (
         "integration",
         &[
@@ -839,6 +843,8 @@ async fn what_a_newer_node_wrote_stays_wherever_it_stands() {
             "secret_reference" => (format!("/secret-references/{id}"), json!({"name": "renamed"})),
             "mcp_integration" => (format!("/mcp-integrations/{id}"), json!({"name": "renamed"})),
             "mcp_server" => (format!("/mcp-servers/{id}"), json!({"name": "renamed"})),
+            "agent_integration" => (format!("/agent-integrations/{id}"), json!({"name": "renamed"})),
+            "agent_server" => (format!("/agent-servers/{id}"), json!({"name": "renamed"})),
             "integration" => (format!("/integrations/{id}"), json!({"name": "renamed"})),
             "provider" => (format!("/providers/{id}"), json!({"name": "renamed"})),
             "rate_limit_policy" => (format!("/policies/rate-limits/{id}"), json!({"value": 99})),

@@ -237,6 +237,7 @@ async fn bodies_that_name_things_of_others_find_nothing() {
             json!({"name": "k", "scopes": ["configs.list"], "defaults": {"config_id": things.config}}),
         ),
         ("/mcp-servers", json!({"name": "s", "slug": "s", "mcp_integration_id": "first-int"})),
+        ("/agent-servers", json!({"name": "s", "slug": "s", "agent_integration_id": "first-agi"})),
         (
             "/admin/users/invites",
             json!({"email": "a@example.org", "role": "member", "workspaces": [{"id": home, "role": "admin"}]}),

@@ -62,11 +62,11 @@ async fn unknown_routes_and_methods() {
 async fn what_is_in_the_contract_and_not_here_says_so() {
     let house = House::new().await;
     for (method, path) in [
-        (Method::GET, "/agent-integrations"),
-        (Method::PATCH, "/agent-integrations"),
-        (Method::POST, "/agent-servers"),
+        (Method::POST, "/dp/metrics"),
+        (Method::PATCH, "/dp/metrics"),
+        (Method::POST, "/scim/Bulk"),
         (Method::PUT, "/v2/batches/b"),
-        (Method::GET, "/%61gent-integrations/"),
+        (Method::GET, "/%64p/metrics/"),
     ] {
         let answer = house.as_admin().ask(method.clone(), path, None).await;
         let message = answer.refused(501, "AB01");

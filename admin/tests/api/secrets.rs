@@ -12,6 +12,7 @@ const IN_GUARDRAIL: &str = "canary-guardrail-51c7be";
 const IN_HOOK: &str = "https://hooks.example.com/canary-hook-77b1e0";
 const IN_ALERT: &str = "canary-alert-5c90d2";
 const IN_MCP: &str = "canary-mcp-2f6a91";
+const IN_AGENT: &str = "canary-agent-5b3c08";
 const IN_PLUGIN: &str = "canary-plugin-aa3f08";
 const REFUSED: &str = "canary-refused-0b3d7a";
 
@@ -149,12 +150,41 @@ async fn mcp_answers(house: &House) -> Vec<String> {
     seen
 }
 
+/// Of agents: what headers hold, saved and only tried.
+async fn agent_answers(house: &House) -> Vec<String> {
+    let admin = house.as_admin();
+    let url = "https://agent.example.com/";
+    let headers = json!({"authorization": IN_AGENT});
+    let saved = json!({"name": "a", "slug": "agent-h", "url": url, "auth_type": "headers",
+        "configurations": {"custom_headers": headers}});
+    let broken = json!({"name": "b", "url": url, "auth_type": "headers",
+        "configurations": {"custom_headers": {"authorization": [IN_AGENT]}}});
+    let mut seen = Vec::new();
+    for (path, body, status) in [
+        ("/agent-integrations", saved, 200),
+        ("/agent-integrations", broken, 400),
+        ("/agent-integrations/fetch-agent-card", json!({"url": url, "headers": headers}), 400),
+        ("/agent-integrations/fetch-agent-card", json!({"url": url, "headers": {"host": IN_AGENT}}), 400),
+    ] {
+        let answer = admin.post(path, body).await;
+        seen.push(answer.text.clone());
+        assert_eq!(answer.status.as_u16(), status, "{}", answer.text);
+    }
+    for path in ["/agent-integrations", "/agent-integrations/agent-h"] {
+        let answer = admin.get(path).await;
+        seen.push(answer.text.clone());
+        answer.expect(200);
+    }
+    seen
+}
+
 #[tokio::test]
 async fn secrets_stay_where_they_belong() {
     let house = House::new().await;
     let (id, key) = house.key("workspace/service", json!({"scopes": ["completions.write"]})).await;
     let mut seen = answers(&house).await;
     seen.extend(mcp_answers(&house).await);
+    seen.extend(agent_answers(&house).await);
     seen.push(house.as_admin().get(&format!("/api-keys/{id}")).await.text);
     seen.push(house.as_admin().get("/api-keys").await.text);
     seen.push(house.as_admin().delete("/integrations/i").await.text);
@@ -162,7 +192,9 @@ async fn secrets_stay_where_they_belong() {
     let trail = house.app.history.audit(&query).await.expect("readable");
     assert!(trail.rows.iter().any(|r| r.details.contains("****")), "requests are told, masked");
     seen.extend(trail.rows.iter().map(|r| format!("{r:?}")));
-    for secret in [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_MCP, IN_PLUGIN, IN_HOOK, IN_ALERT, REFUSED, &key] {
+    for secret in
+        [CREDENTIAL, HEADER, IN_CONFIG, IN_GUARDRAIL, IN_MCP, IN_AGENT, IN_PLUGIN, IN_HOOK, IN_ALERT, REFUSED, &key]
+    {
         assert!(
             seen.iter().all(|text| !text.contains(secret)),
             "{secret} in {:?}",

@@ -1,11 +1,10 @@
 //! MCP integrations and servers. An integration says where an MCP server is and as whom it is called; a server is a
 //! workspace's name for one, with what its callers may use of it.
 
+use super::access::{Switches, UserAccess, WorkspaceAccess};
 use super::mcp_definition::{AcceptedTools, NewCapabilities};
-use super::mcp_pricing::McpPricing;
-use super::mcp_sign_in::{IdentityForwarding, McpOauthClient};
-use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
-use crate::resource::secret_reference::SecretMapping;
+use super::outbound::OutboundSettings;
+use crate::id::{McpIntegrationId, McpServerId};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,20 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct McpIntegration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where it is, held to the rules of [`crate::egress`].
-    pub url: String,
+    #[serde(flatten)]
+    pub outbound: OutboundSettings,
     pub transport: McpTransport,
-    pub auth_type: McpAuth,
-    /// Sent with every request, sealed: they are credentials often enough.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub custom_headers: BTreeMap<String, String>,
-    /// Headers that come from secret references instead.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub secret_mappings: Vec<SecretMapping>,
     #[serde(default)]
-    pub capabilities: McpSwitches,
+    pub capabilities: Switches,
     #[serde(default)]
-    pub access: McpAccess,
+    pub access: WorkspaceAccess,
     #[serde(default)]
     pub sync: McpSync,
     #[serde(default)]
@@ -39,12 +31,6 @@ pub struct McpIntegration {
     /// Empty where definitions are not pinned.
     #[serde(default)]
     pub accepted: AcceptedTools,
-    #[serde(default, skip_serializing_if = "McpPricing::is_empty")]
-    pub pricing: McpPricing,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oauth: Option<McpOauthClient>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<IdentityForwarding>,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -77,7 +63,7 @@ impl McpIntegration {
             };
             let known = of(&self.sync);
             for name in of(told).difference(&known) {
-                if self.capabilities.count() < McpSwitches::MOST && !self.capabilities.says(kind, name) {
+                if self.capabilities.count() < Switches::MOST && !self.capabilities.says(kind, name) {
                     self.capabilities.set(kind, name.clone(), false);
                 }
             }
@@ -90,63 +76,6 @@ impl McpIntegration {
 pub enum McpTransport {
     /// Streamable HTTP: one address that answers with JSON or events.
     Http,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum McpAuth {
-    None,
-    Headers,
-    /// See [`McpOauthClient`]. Headers go along.
-    OauthClientCredentials,
-}
-
-/// What is switched off, or on again, by kind (`tool`, `prompt`, `resource`) and name; everything else is on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct McpSwitches(pub BTreeMap<String, BTreeMap<String, bool>>);
-
-impl McpSwitches {
-    /// More are no list that somebody keeps.
-    pub const MOST: usize = 5000;
-
-    pub fn allows(&self, kind: &str, name: &str) -> bool {
-        self.0.get(kind).and_then(|names| names.get(name)).copied().unwrap_or(true)
-    }
-
-    /// Whether anybody has switched it, either way.
-    pub fn says(&self, kind: &str, name: &str) -> bool {
-        self.0.get(kind).is_some_and(|names| names.contains_key(name))
-    }
-
-    pub fn set(&mut self, kind: &str, name: String, enabled: bool) {
-        self.0.entry(kind.to_owned()).or_default().insert(name, enabled);
-    }
-
-    pub fn count(&self) -> usize {
-        self.0.values().map(BTreeMap::len).sum()
-    }
-}
-
-/// Which workspaces may use an integration of the organisation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct McpAccess {
-    /// For every workspace that is not told otherwise.
-    pub global: bool,
-    #[serde(default)]
-    pub workspaces: BTreeMap<WorkspaceId, bool>,
-}
-
-impl Default for McpAccess {
-    fn default() -> Self {
-        Self { global: true, workspaces: BTreeMap::new() }
-    }
-}
-
-impl McpAccess {
-    pub fn allow(&self, workspace: WorkspaceId) -> bool {
-        self.workspaces.get(&workspace).copied().unwrap_or(self.global)
-    }
 }
 
 /// What the server told of itself when it was last asked.
@@ -186,9 +115,9 @@ pub struct McpServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default)]
-    pub capabilities: McpSwitches,
+    pub capabilities: Switches,
     #[serde(default)]
-    pub user_access: McpUserAccess,
+    pub user_access: UserAccess,
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
@@ -208,28 +137,6 @@ impl ServerMember {
     pub const MOST: usize = 20;
 }
 
-/// Which people may use a server. A key of nobody's is a service's, which the default speaks of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct McpUserAccess {
-    pub default_allow: bool,
-    #[serde(default)]
-    pub users: BTreeMap<UserId, bool>,
-}
-
-impl Default for McpUserAccess {
-    fn default() -> Self {
-        Self { default_allow: true, users: BTreeMap::new() }
-    }
-}
-
-impl McpUserAccess {
-    pub const MOST: usize = 10_000;
-
-    pub fn allows(&self, user: Option<UserId>) -> bool {
-        user.and_then(|user| self.users.get(&user)).copied().unwrap_or(self.default_allow)
-    }
-}
-
 /// A server's slug, which is the first segment of its path.
 pub fn check_server_slug(slug: &str) -> Result<(), &'static str> {
     const RESERVED: &[&str] = &["v1", "v2", "mcp", "oauth", "agent", "proxy", "health", "metrics"];
@@ -246,18 +153,6 @@ pub fn check_server_slug(slug: &str) -> Result<(), &'static str> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use uuid::Uuid;
-
-    #[test]
-    fn everything_is_on_until_it_is_switched_off() {
-        let mut switches = McpSwitches::default();
-        switches.set("tool", "send".into(), false);
-        assert!(
-            !switches.allows("tool", "send") && switches.allows("prompt", "send") && switches.allows("tool", "read")
-        );
-        switches.set("tool", "send".into(), true);
-        assert!(switches.allows("tool", "send") && switches.count() == 1);
-    }
 
     fn told(tools: &[(&str, &str)]) -> McpSync {
         let items = tools.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
@@ -295,14 +190,6 @@ mod tests {
         assert!(one.pin().is_empty() && one.accepted.0.is_empty());
         one.pin_definitions = true;
         assert!(one.pin().is_empty(), "it begins with what is there");
-    }
-
-    #[test]
-    fn people_are_told_one_by_one_and_services_by_the_default() {
-        let (one, other) = (UserId(Uuid::from_u128(1)), UserId(Uuid::from_u128(2)));
-        let access = McpUserAccess { default_allow: false, users: [(one, true)].into() };
-        assert!(access.allows(Some(one)) && !access.allows(Some(other)) && !access.allows(None));
-        assert!(McpUserAccess::default().allows(None));
     }
 
     #[test]

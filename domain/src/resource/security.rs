@@ -85,9 +85,10 @@ static SWITCHES: &[Switch] = switches! {
     "managers_write_ws_integrations" "integrations" Managers true ["workspace_integrations.create"
         "workspace_integrations.update" "workspace_integrations.delete"]
     "managers_write_mcp_servers" "mcp" Managers true ["mcp_servers.create" "mcp_servers.update"
-        "mcp_servers.delete"]
+        "mcp_servers.delete" "agent_servers.create" "agent_servers.update" "agent_servers.delete"]
     "managers_write_ws_mcp_integrations" "mcp" Managers true ["workspace_mcp_integrations.create"
-        "workspace_mcp_integrations.update" "workspace_mcp_integrations.delete"]
+        "workspace_mcp_integrations.update" "workspace_mcp_integrations.delete" "workspace_agent_integrations.create"
+        "workspace_agent_integrations.update" "workspace_agent_integrations.delete"]
     "managers_update_ws" "workspace" Managers true ["workspaces.update"]
     "organisation_admins_view_logs" "logs" OrgAdmins true ["logs.list" "logs.view" "logs.read" "logs.export"]
     "organisation_admins_view_log_metadata" "logs" OrgAdmins true []

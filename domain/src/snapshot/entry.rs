@@ -1,6 +1,7 @@
 //! What the snapshot holds of stored rows: what the hot path needs of each and nothing more. A kind of row is one file
 //! below; [`ENTRIES`] is all of them.
 
+mod agent;
 mod alert;
 mod config;
 mod deployment;
@@ -11,6 +12,7 @@ mod key;
 mod mcp;
 mod member;
 mod organisation;
+mod outbound;
 mod partner;
 mod policy;
 mod prompt;
@@ -23,6 +25,8 @@ mod usage_policy;
 mod user;
 mod workspace;
 
+pub(super) use agent::read as agent_upstream;
+pub use agent::{AgentEndpoint, AgentUpstream, ManagedAgent};
 pub use alert::SavedAlert;
 pub use config::SavedConfig;
 pub use deployment::SavedDeployment;
@@ -34,6 +38,7 @@ pub use key::{Defaults, Key, Rotation, UseMark};
 pub(super) use mcp::read as mcp_upstream;
 pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
 pub use organisation::Org;
+pub use outbound::OutboundUpstream;
 pub use partner::PartnerCredentials;
 pub use policy::Policy;
 pub use prompt::{PromptShelf, SavedCollection, SavedLabel, SavedPartial, SavedPrompt};
@@ -83,6 +88,8 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<ManagedProvider>(),
     entry::<McpUpstream>(),
     entry::<ManagedMcpServer>(),
+    entry::<AgentUpstream>(),
+    entry::<ManagedAgent>(),
     entry::<Policy>(),
     entry::<UsagePolicy>(),
     entry::<SavedLabel>(),

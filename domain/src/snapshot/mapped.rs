@@ -1,4 +1,4 @@
-//! Integrations, of providers and of MCP servers, that are filled from secrets of managers: which they are, what fills them as things stand, and how they
+//! Integrations, of providers, of MCP servers and of agents, that are filled from secrets of managers: which they are, what fills them as things stand, and how they
 //! are made anew when a value changes. A value that is not there, or does not fit, is told by its reference and never by
 //! itself.
 
@@ -157,6 +157,7 @@ impl Draft {
             return;
         }
         self.fill_mcp(&moved, build, kept);
+        self.fill_agents(&moved, build, kept);
         for (id, before) in touched(&self.next, &moved) {
             let Some(mapped) = &before.mapped else { continue };
             match super::entry::upstream(&mapped.row, build, &self.next) {
@@ -193,6 +194,27 @@ impl Draft {
                 Err(message) => message,
             };
             self.problems.push(RowProblem { kind: Kind::McpIntegration.name().to_owned(), id: before.id.0, message });
+        }
+    }
+}
+
+impl Draft {
+    fn fill_agents(&mut self, moved: &HashSet<SecretReferenceId>, build: &Build<'_>, kept: bool) {
+        let upstreams = self.next.agent_upstreams().filter(|u| u.mapped.as_ref().is_some_and(|m| m.is_touched(moved)));
+        for before in upstreams.cloned().collect::<Vec<_>>() {
+            let Some(mapped) = &before.mapped else { continue };
+            let message = match super::entry::agent_upstream(&mapped.row, build, &self.next) {
+                Ok(made) => match &made.missing {
+                    Some(why) if kept && before.missing.is_none() => why.to_string(),
+                    _ => {
+                        Arc::make_mut(&mut self.next.agent_upstreams).insert(before.id, Arc::new(made));
+                        continue;
+                    }
+                },
+                Err(message) => message,
+            };
+            let kind = Kind::AgentIntegration.name().to_owned();
+            self.problems.push(RowProblem { kind, id: before.id.0, message });
         }
     }
 }

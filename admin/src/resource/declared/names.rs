@@ -81,6 +81,7 @@ pub(crate) fn place(kind: Kind, home: Option<WorkspaceId>, name: String) -> Name
             | Kind::Deployment
             | Kind::Integration
             | Kind::McpIntegration
+            | Kind::AgentIntegration
             | Kind::Guardrail
             | Kind::Alert
     );

@@ -19,6 +19,8 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
     (Kind::Guardrail, Some("guardrails")),
     (Kind::McpServer, Some("MCP servers")),
     (Kind::McpIntegration, Some("MCP integrations")),
+    (Kind::AgentServer, Some("agent servers")),
+    (Kind::AgentIntegration, Some("agent integrations")),
     (Kind::Provider, Some("providers")),
     (Kind::Integration, Some("integrations")),
     (Kind::RateLimitPolicy, Some("rate-limit policies")),

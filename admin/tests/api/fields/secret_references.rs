@@ -54,6 +54,13 @@ pub(super) async fn tell(story: &mut Story<'_>) {
     let body = json!({"secret_mappings": mapping(header, "two")});
     story.send("PUT /mcp-integrations/{id}", "/mcp-integrations/filled-mcp", body).await;
     story.shows("/mcp-integrations/filled-mcp", filled(header, "two")).await;
+    let body = json!({"name": "Filled", "slug": "filled-agent", "url": "https://agent.example.com/", "auth_type": "headers",
+        "workspace_id": "team", "secret_mappings": mapping(header, "one")});
+    story.send("POST /agent-integrations", "/agent-integrations", body).await;
+    story.shows("/agent-integrations/filled-agent", filled(header, "one")).await;
+    let body = json!({"secret_mappings": mapping(header, "two")});
+    story.send("PUT /agent-integrations/{id}", "/agent-integrations/filled-agent", body).await;
+    story.shows("/agent-integrations/filled-agent", filled(header, "two")).await;
     let auth = json!({"vault_role_id": "s", "vault_namespace": null});
     let body = json!({"name": "Safe", "description": "e", "auth_config": auth, "secret_path": "kv/b", "secret_key": null,
         "allow_all_workspaces": true, "tags": {"c": "d"}});

@@ -1,56 +1,32 @@
 //! MCP servers of workspaces, and the integrations behind them.
 
+use super::outbound::OutboundUpstream;
 use super::{Addressed, Build, Draft, Entry, doc, lives};
-use crate::cloud::Grant;
-use crate::egress::{BaseUrl, check_custom_host};
-use crate::id::{McpIntegrationId, McpServerId, OrgId, SecretReferenceId, UserId, WorkspaceId};
-use crate::money::NanoUsd;
-use crate::resource::mcp::{
-    McpAccess, McpAuth, McpIntegration, McpServer, McpSwitches, McpSync, McpUserAccess, ServerMember,
-};
+use crate::id::{McpIntegrationId, McpServerId, UserId};
+use crate::resource::access::{Switches, UserAccess};
+use crate::resource::mcp::{McpIntegration, McpServer, McpSync, ServerMember};
 use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
-use crate::resource::mcp_pricing::McpPricing;
-use crate::resource::mcp_sign_in::IdentityForwarding;
 use crate::resource::mcp_tool_headers::McpToolHeaders;
 use crate::resource::{Kind, Stored};
-use crate::secret::Secret;
 use crate::snapshot::Snapshot;
-use crate::snapshot::mapped::{Filled, MappedRow};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Where and as whom an MCP server is called.
 #[derive(Debug)]
 pub struct McpUpstream {
     pub id: McpIntegrationId,
-    pub org: OrgId,
-    /// `None`: of the organisation.
-    pub workspace: Option<WorkspaceId>,
-    pub slug: Arc<str>,
-    pub active: bool,
-    pub url: Arc<str>,
-    pub auth: McpAuth,
-    pub base: Arc<BaseUrl>,
-    /// The path as it was written, with the slash that it may end in.
-    pub target: String,
-    pub headers: Vec<(String, Secret<String>)>,
-    /// What leads to its token, where it wants one.
-    pub grant: Option<Arc<Grant>>,
-    /// What it is told of whoever calls.
-    pub identity: Option<IdentityForwarding>,
+    pub outbound: OutboundUpstream,
     /// The version that it was last found to speak; empty when nobody has asked.
     pub speaks: String,
     /// Besides, it opens sessions for clients of earlier versions.
     pub opens_sessions: bool,
     /// What it was last found to be able to, as JSON; empty when nobody has asked.
     pub capabilities: String,
-    switches: McpSwitches,
-    access: McpAccess,
-    /// Why it cannot be called now: what should fill it from a manager of secrets is not there. The rest of a sentence.
-    pub missing: Option<Arc<str>>,
-    pub(in crate::snapshot) mapped: Option<Arc<MappedRow>>,
+    switches: Switches,
     /// `None`: a tool may say of itself what it likes.
     accepted: Option<AcceptedTools>,
     /// Tools that were not what had been accepted when the server was last asked.
@@ -60,10 +36,16 @@ pub struct McpUpstream {
     tool_headers: BTreeMap<String, McpToolHeaders>,
     /// Tools whose schemas say of headers what no client may follow.
     misannotated: BTreeSet<String>,
-    pricing: McpPricing,
     offers: McpOffers,
-    /// Differs between any two states of it.
-    pub revision: i64,
+}
+
+/// It is called like everything outside.
+impl Deref for McpUpstream {
+    type Target = OutboundUpstream;
+
+    fn deref(&self) -> &OutboundUpstream {
+        &self.outbound
+    }
 }
 
 /// Names by kind.
@@ -76,11 +58,6 @@ pub struct McpOffers(pub [u64; 3]);
 impl McpUpstream {
     pub const fn offers(&self) -> McpOffers {
         self.offers
-    }
-
-    /// What a call of this tool costs; `None`: nobody said.
-    pub fn price(&self, tool: &str) -> Option<NanoUsd> {
-        self.pricing.of(tool)
     }
 
     /// Whether tools are held to what was accepted.
@@ -97,16 +74,6 @@ impl McpUpstream {
     /// What of a call of this tool stands in headers; `None`: nothing.
     pub fn tool_headers(&self, tool: &str) -> Option<&McpToolHeaders> {
         self.tool_headers.get(tool)
-    }
-
-    pub fn open_to(&self, workspace: WorkspaceId) -> bool {
-        let own = self.workspace.map_or_else(|| self.access.allow(workspace), |own| own == workspace);
-        self.active && own && self.mapped.as_ref().is_none_or(|mapped| mapped.open_to(workspace))
-    }
-
-    /// Whether it is filled from this reference.
-    pub fn uses(&self, reference: SecretReferenceId) -> bool {
-        self.mapped.as_ref().is_some_and(|mapped| mapped.uses(reference))
     }
 
     /// Whether anybody may use this of it, whoever asks.
@@ -139,8 +106,8 @@ pub struct ManagedMcpServer {
     pub slug: Arc<str>,
     pub active: bool,
     pub behind: McpBehind,
-    switches: McpSwitches,
-    user_access: McpUserAccess,
+    switches: Switches,
+    user_access: UserAccess,
     offers: McpOffers,
 }
 
@@ -204,17 +171,6 @@ impl Entry for ManagedMcpServer {
 /// `around`: where the references stand that it names, with what was read of them.
 pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapshot) -> Result<McpUpstream, String> {
     let i: McpIntegration = doc(row)?;
-    let base = check_custom_host(&i.url, build.trusted).map_err(|why| format!("url {why}"))?;
-    let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("a header cannot be opened: {e}"));
-    let mut headers = Vec::new();
-    for (name, sealed) in &i.custom_headers {
-        headers.push((name.clone(), open(sealed)?));
-    }
-    let mut filled = Filled::of(&i.secret_mappings, OrgId(row.org), around)?;
-    headers.append(&mut filled.headers);
-    let client = i.oauth.as_ref().filter(|_| i.auth_type == McpAuth::OauthClientCredentials);
-    let grant =
-        client.map(|client| Ok::<_, String>(Arc::new(client.grant(open(&client.client_secret)?)))).transpose()?;
     let offers = McpOffers::of(&i.capabilities, &i.sync, &i.accepted);
     let tools = i.sync.items.get("tool").map(Vec::as_slice).unwrap_or_default();
     let accepted = i.pin_definitions.then(|| i.accepted.clone());
@@ -225,32 +181,17 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
     Ok(McpUpstream {
         id: McpIntegrationId(row.id),
-        org: OrgId(row.org),
-        workspace: row.workspace.map(WorkspaceId),
-        slug: row.slug.as_str().into(),
-        active: row.status == "active",
-        target: target(&i.url),
-        url: i.url.into(),
-        auth: i.auth_type,
-        base: Arc::new(base),
-        headers,
-        grant,
-        identity: i.identity,
+        outbound: OutboundUpstream::read(row, i.outbound, i.access, build, around)?,
         speaks,
         opens_sessions: i.sync.legacy_protocol_version.is_some(),
         capabilities,
         switches: i.capabilities,
-        access: i.access,
-        mapped: MappedRow::of(row, &mut filled),
-        missing: filled.missing,
         accepted,
         changed,
         known,
         tool_headers,
         misannotated,
-        pricing: i.pricing,
         offers,
-        revision: row.revision,
     })
 }
 
@@ -278,7 +219,7 @@ fn known(sync: &McpSync) -> McpKnown {
 }
 
 impl McpOffers {
-    fn of(switches: &McpSwitches, sync: &McpSync, accepted: &AcceptedTools) -> Self {
+    fn of(switches: &Switches, sync: &McpSync, accepted: &AcceptedTools) -> Self {
         let of = |kinds: &[&str]| {
             let mut hash = DefaultHasher::new();
             for kind in kinds {
@@ -295,11 +236,6 @@ impl McpOffers {
     }
 }
 
-fn target(url: &str) -> String {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.find('/').map_or_else(|| "/".to_owned(), |at| rest[at..].to_owned())
-}
-
 fn server(row: &Stored) -> Result<ManagedMcpServer, String> {
     let s: McpServer = doc(row)?;
     Ok(ManagedMcpServer {
@@ -311,17 +247,4 @@ fn server(row: &Stored) -> Result<ManagedMcpServer, String> {
         switches: s.capabilities,
         user_access: s.user_access,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::target;
-
-    #[test]
-    fn the_path_stays_as_it_was_written() {
-        for (url, path) in [("https://a", "/"), ("https://a/", "/"), ("http://a:1/mcp", "/mcp"), ("http://a/m/", "/m/")]
-        {
-            assert_eq!(target(url), path, "{url}");
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! A workspace with everything that is addressed inside it.
 
+use super::agent::ManagedAgent;
 use super::config::SavedConfig;
 use super::guardrail::SavedGuardrail;
 use super::mcp::ManagedMcpServer;
@@ -48,6 +49,7 @@ pub struct Workspace {
     guardrails: Slugged<SavedGuardrail>,
     prompts: Arc<PromptShelf>,
     mcp_servers: Slugged<ManagedMcpServer>,
+    agents: Slugged<ManagedAgent>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     /// As `policies`.
@@ -110,6 +112,15 @@ impl Workspace {
         self.mcp_servers.by_id.values()
     }
 
+    /// By slug or id.
+    pub fn agent(&self, name: &str) -> Option<&Arc<ManagedAgent>> {
+        self.agents.by_name.get(name)
+    }
+
+    pub fn agents(&self) -> impl ExactSizeIterator<Item = &Arc<ManagedAgent>> {
+        self.agents.by_id.values()
+    }
+
     pub fn members(&self) -> &Arc<BTreeMap<UserId, WorkspaceRole>> {
         &self.members
     }
@@ -145,6 +156,10 @@ impl Workspace {
 
     pub(super) fn put_mcp_server(&mut self, id: Uuid, made: Option<Arc<ManagedMcpServer>>) {
         self.mcp_servers.put(id, made);
+    }
+
+    pub(super) fn put_agent(&mut self, id: Uuid, made: Option<Arc<ManagedAgent>>) {
+        self.agents.put(id, made);
     }
 
     pub(super) fn put_guardrail(&mut self, id: Uuid, made: Option<Arc<SavedGuardrail>>) {
@@ -187,6 +202,7 @@ impl Entry for Workspace {
 fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let w: resource::workspace::Workspace = doc(row)?;
     let mcp_servers = old.as_ref().map(|o| o.mcp_servers.clone()).unwrap_or_default();
+    let agents = old.as_ref().map(|o| o.agents.clone()).unwrap_or_default();
     let default_config = old.as_ref().and_then(|o| o.default_config.clone());
     let prompts = old.as_ref().map(|o| o.prompts.clone()).unwrap_or_default();
     let (configs, providers, guardrails, policies, usage_policies, members) = old
@@ -213,6 +229,7 @@ fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
         guardrails,
         prompts,
         mcp_servers,
+        agents,
         policies,
         usage_policies,
     })

@@ -1,18 +1,19 @@
-//! Which headers of an MCP integration come from secret references. What comes from there is not stored beside it.
+//! Which headers of an integration with an MCP server or an agent come from secret references. What comes from there is
+//! not stored beside it.
 
+use super::settings::check_name;
 use crate::input::Edit;
 use crate::problem::{Problem, bad};
 use crate::resource::integration::mappings::{FIELD, check_open, read_all};
-use crate::resource::mcp_settings::check_name;
 use crate::route::Call;
 use gateway_domain::id::WorkspaceId;
-use gateway_domain::resource::mcp::{McpAuth, McpIntegration};
+use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
 use gateway_domain::resource::secret_reference::{MappedPlace, SecretMapping};
 use serde_json::{Map, Value};
 
 /// Takes mappings in place of those before, and drops what they fill.
 pub(super) fn merge(
-    doc: &mut McpIntegration,
+    doc: &mut OutboundSettings,
     given: Edit<Vec<Map<String, Value>>>,
     call: &Call,
 ) -> Result<(), Problem> {
@@ -36,9 +37,9 @@ fn header(mapping: &SecretMapping) -> Option<&str> {
 }
 
 /// What is filled stands nowhere else, is sent at all, and comes from what is open to the workspace.
-pub(super) fn check(doc: &McpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<(), Problem> {
+pub(super) fn check(doc: &OutboundSettings, home: Option<WorkspaceId>, call: &Call) -> Result<(), Problem> {
     let snapshot = call.snapshot();
-    if doc.auth_type == McpAuth::None && !doc.secret_mappings.is_empty() {
+    if doc.auth_type == OutboundAuth::None && !doc.secret_mappings.is_empty() {
         return Err(bad(FIELD, "fills headers, which are sent where auth_type is headers, and not where it is none"));
     }
     for (at, mapping) in doc.secret_mappings.iter().enumerate() {

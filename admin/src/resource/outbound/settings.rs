@@ -1,6 +1,6 @@
-//! Headers of an MCP integration: read strictly, sealed, masked, and opened for a call.
+//! As whom something outside is called, an MCP server or an agent: read strictly, sealed, masked, and opened for a call.
 
-use super::mcp_sign_in::{GivenForwarding, GivenOauthClient};
+use super::sign_in::{GivenForwarding, GivenOauthClient};
 use crate::app::App;
 use crate::input::Edit;
 use crate::mcp_probe::ProbeTarget;
@@ -8,9 +8,9 @@ use crate::problem::{Problem, bad, internal};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::id::OrgId;
-use gateway_domain::resource::mcp::{McpAuth, McpIntegration};
 use gateway_domain::resource::mcp_pricing::McpPricing;
 use gateway_domain::resource::mcp_sign_in::McpOauthClient;
+use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
 use gateway_domain::secret::{MASK, Secret, mask};
 use http::{HeaderName, HeaderValue, header};
 use serde::Deserialize;
@@ -21,12 +21,21 @@ use std::sync::Arc;
 const MOST_HEADERS: usize = 50;
 const LONGEST: usize = 16 * 1024;
 /// What the protocol says of a message itself.
-const OWN: &[&str] =
-    &["accept", "content-type", "mcp-session-id", "mcp-protocol-version", "mcp-method", "mcp-name", "last-event-id"];
+const OWN: &[&str] = &[
+    "accept",
+    "content-type",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "last-event-id",
+    "a2a-version",
+    "a2a-extensions",
+];
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GivenConfigurations {
+pub(in crate::resource) struct GivenConfigurations {
     #[serde(default)]
     custom_headers: Edit<BTreeMap<String, String>>,
     #[serde(default)]
@@ -58,7 +67,7 @@ impl GivenPricing {
 
 impl GivenConfigurations {
     /// Absent keeps, null clears; the mask of a stored value keeps it.
-    pub(super) fn onto(self, doc: &mut McpIntegration, call: &Call) -> Result<(), Problem> {
+    pub(in crate::resource) fn onto(self, doc: &mut OutboundSettings, call: &Call) -> Result<(), Problem> {
         if self.passthrough_header.is_some_and(|given| !given.is_null()) {
             return Err(bad("configurations.passthrough_header", "is not available in this version"));
         }
@@ -104,7 +113,7 @@ impl GivenConfigurations {
     }
 }
 
-pub(super) fn check_name(name: &str) -> Result<String, &'static str> {
+pub(in crate::resource) fn check_name(name: &str) -> Result<String, &'static str> {
     let name = check_forward_header(name)?;
     if OWN.contains(&name.as_str()) { Err("is set by the protocol") } else { Ok(name) }
 }
@@ -119,7 +128,7 @@ fn check_value(value: &str) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn masked(doc: &McpIntegration, call: &Call) -> Value {
+pub(in crate::resource) fn masked(doc: &OutboundSettings, call: &Call) -> Value {
     let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
     let headers: BTreeMap<&String, String> =
         doc.custom_headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect();
@@ -140,15 +149,8 @@ pub(super) fn masked(doc: &McpIntegration, call: &Call) -> Value {
     Value::Object(view)
 }
 
-/// As if none had been given.
-pub(super) fn clear(doc: &mut McpIntegration) {
-    doc.custom_headers.clear();
-    doc.pricing = McpPricing::default();
-    (doc.oauth, doc.identity) = (None, None);
-}
-
 /// A request body with its secrets blotted out.
-pub(super) fn blank(body: &mut Map<String, Value>) {
+pub(in crate::resource) fn blank(body: &mut Map<String, Value>) {
     let Some(configurations) = body.get_mut("configurations") else { return };
     match configurations.get_mut("custom_headers") {
         Some(Value::Object(headers)) => headers.values_mut().for_each(|v| *v = MASK.into()),
@@ -167,12 +169,12 @@ pub(super) fn blank(body: &mut Map<String, Value>) {
 /// As it is called, with the token that it wants. The inner `Err` says why it cannot be now: there is no token, or what
 /// should fill a header is not there.
 pub(crate) async fn target(
-    doc: &McpIntegration,
+    doc: &OutboundSettings,
     org: OrgId,
     app: &App,
 ) -> Result<Result<ProbeTarget, String>, Problem> {
     let mut headers = Vec::new();
-    if let Some(client) = doc.oauth.as_ref().filter(|_| doc.auth_type == McpAuth::OauthClientCredentials) {
+    if let Some(client) = doc.oauth.as_ref().filter(|_| doc.auth_type == OutboundAuth::OauthClientCredentials) {
         let secret = app.vault.open(&client.client_secret).map_err(internal)?;
         let grant = Arc::new(client.grant(secret));
         let Some(credentials) = &app.credentials else {
