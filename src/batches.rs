@@ -8,16 +8,18 @@ mod hold;
 mod keep;
 mod lines;
 mod log;
+mod native;
 mod pinned;
 mod record;
 mod road;
 mod run;
 mod runner;
+mod upload;
 mod write;
 
 pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
-pub(crate) use guest::{LineCallers, LineGuest};
+pub(crate) use guest::{BookedAnswer, LineCallers, LineGuest};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
 pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
 pub(crate) use road::{LineDoor, LineRoad};
@@ -49,6 +51,8 @@ const MOST_LINES: u64 = 50_000;
 const MOST_OPEN: u32 = 100;
 /// Files and ended batches are kept for so long.
 pub(crate) const KEPT_SECS: i64 = 30 * 86_400;
+/// The window of batches that a provider runs.
+pub(crate) const BY_PROVIDER: &str = "24h";
 /// A batch that has not ended by then ends.
 const LASTS_SECS: i64 = 86_400;
 
@@ -61,6 +65,8 @@ pub(crate) struct BatchSettings {
     pub(crate) parallel: usize,
     /// Times that a line is asked again.
     pub(crate) retries: u32,
+    /// Between two looks at a provider's batch.
+    pub(crate) poll: Duration,
     /// Bytes of one answer.
     pub(crate) most_answer: usize,
     /// Of jobs: those of a deployment are run by its nodes.

@@ -183,6 +183,9 @@ impl ProxyHttp for Gateway {
         }
         ctx.held.charge(request.caller.tenant.key.id.0);
         ctx.line.clone_from(&request.caller.tenant.line);
+        if ctx.line.as_ref().is_some_and(|line| line.booked.is_some()) {
+            return Box::pin(self.book(session, ctx, request)).await;
+        }
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -343,10 +346,13 @@ impl Gateway {
         &self,
         session: &mut Session,
         ctx: &mut Ctx,
-        request: Box<Request>,
+        mut request: Box<Request>,
         input: Result<Uuid, Fault>,
     ) -> pingora::Result<bool> {
         let own = self.own_parts();
+        if let Err(fault) = own_objects::apply_options(&mut request) {
+            return self.refuse(session, ctx, Refused::of(fault, request)).await;
+        }
         let chosen = routing::choose(self, &request.caller.tenant, &request.ask.headers).await;
         let made = match input.and_then(|input| Ok((input, chosen?.of_batch()))) {
             Ok(made_of) => own_objects::create(own, &session.req_header().headers, &request, made_of).await,

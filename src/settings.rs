@@ -359,6 +359,8 @@ settings! {
     batch_lease: [Option<Span>] as Span = Span::secs(90), "GATEWAY_BATCH_LEASE" in "Batches";
     /// Lines of one batch that are under way at once
     batch_parallel: [Option<usize>] as usize = 25, "GATEWAY_BATCH_PARALLEL" in "Batches";
+    /// How often a provider is asked how a batch stands that it runs for the gateway
+    batch_poll: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BATCH_POLL" in "Batches";
     /// Times that a line of a batch is asked again after a 429 or 5xx of its provider, or no answer
     batch_retries: [Option<u64>] as u64 = 3, "GATEWAY_BATCH_RETRIES" in "Batches";
 

@@ -47,6 +47,6 @@ pub use adapter::{
 pub use answer::{MadeId, in_band, made_events};
 pub use compat::sound::spoken;
 pub use model_place::{ModelPlace, Untouched};
-pub use raw::{Raw, overheard, realtime_usage};
+pub use raw::{Raw, batch_usage, overheard, realtime_usage};
 pub use registry::{adapter, catalog};
 pub use translate::streamed;

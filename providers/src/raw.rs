@@ -12,6 +12,7 @@ use crate::wire::{Text, read};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
+use gateway_domain::usage::ServiceTier;
 use gateway_domain::{Dialect, Fault, Operation, Usage};
 use memchr::{memchr, memmem};
 use serde::Deserialize;
@@ -23,6 +24,13 @@ const MAX_LINE: usize = 1 << 20;
 /// The `usage` that an event of a realtime session tells: of a response by modality, of a transcript by tokens or seconds.
 pub fn realtime_usage(told: &str) -> Option<Usage> {
     serde_json::from_str::<OpenAiUsage>(told).ok()?.split()
+}
+
+/// The `usage` that a line of a provider's own batch tells, which the provider charges at its tier for batches.
+pub fn batch_usage(told: &str) -> Option<Usage> {
+    let mut usage = realtime_usage(told)?.bounded();
+    usage.detail.tier = ServiceTier::Batch;
+    Some(usage)
 }
 
 /// A provider as it is called where nothing may be touched: who it is stays, and what is said passes.

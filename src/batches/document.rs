@@ -93,6 +93,9 @@ pub(crate) struct BatchDocument {
     pub(crate) metadata: Value,
     /// Whose requests its lines are.
     pub(crate) key: Uuid,
+    /// Of a batch that a provider runs: its own name for it, empty while it is being made.
+    #[serde(default)]
+    pub(crate) provider_job: Option<String>,
     /// The blob with what they are sent with.
     pub(crate) setup: Uuid,
     pub(crate) status: BatchStatus,
@@ -151,7 +154,7 @@ impl BatchDocument {
             .collect();
         let errors = (!problems.is_empty()).then(|| json!({ "object": "list", "data": problems }));
         let total_tokens = self.usage.input + self.usage.output;
-        json!({
+        let mut shown = json!({
             "id": batch_id(id), "object": "batch", "endpoint": self.endpoint, "errors": errors,
             "input_file_id": file_id(self.input), "completion_window": self.window, "status": self.status,
             "output_file_id": self.output.map(file_id), "error_file_id": self.failures.map(file_id),
@@ -163,6 +166,10 @@ impl BatchDocument {
                 "input_tokens": self.usage.input, "output_tokens": self.usage.output, "total_tokens": total_tokens,
                 "input_tokens_details": { "cached_tokens": 0 }, "output_tokens_details": { "reasoning_tokens": 0 },
             },
-        })
+        });
+        if let Some(job) = self.provider_job.as_ref().filter(|job| !job.is_empty()) {
+            shown["provider_job_id"] = job.as_str().into();
+        }
+        shown
     }
 }

@@ -4,6 +4,7 @@
 
 use super::pinned::PinnedConfig;
 use ahash::AHashMap;
+use gateway_domain::Usage;
 use gateway_domain::id::KeyId;
 use gateway_domain::keys::KeyHash;
 use parking_lot::Mutex;
@@ -27,17 +28,34 @@ pub(crate) struct Guest {
     pub(crate) line: Option<Arc<LineGuest>>,
 }
 
+/// What came of a line in a batch of a provider's.
+#[derive(Debug)]
+pub(crate) struct BookedAnswer {
+    pub(crate) status: u16,
+    /// The model that the line asked for.
+    pub(crate) asked: Option<String>,
+    /// By the provider's own name.
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Option<Usage>,
+}
+
 /// What a line is held to.
 #[derive(Debug)]
 pub(crate) struct LineGuest {
     pub(crate) config: PinnedConfig,
+    /// What a provider answered to it in a batch of its own: it is to be counted, and not asked again.
+    pub(crate) booked: Option<BookedAnswer>,
     /// In billionths of a dollar.
     cost: watch::Sender<Option<i64>>,
 }
 
 impl LineGuest {
     pub(super) fn new(config: PinnedConfig) -> Arc<Self> {
-        Arc::new(Self { config, cost: watch::Sender::new(None) })
+        Arc::new(Self { config, booked: None, cost: watch::Sender::new(None) })
+    }
+
+    pub(super) fn booking(config: PinnedConfig, booked: BookedAnswer) -> Arc<Self> {
+        Arc::new(Self { config, booked: Some(booked), cost: watch::Sender::new(None) })
     }
 
     /// The request is over, and its records say this.

@@ -170,6 +170,7 @@ impl Batches {
             window: new.window,
             metadata: new.metadata,
             key: new.key,
+            provider_job: None,
             setup,
             status: BatchStatus::Validating,
             counts: Default::default(),

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Bytes of one line.
-const MOST_LINE: usize = 32 << 20;
+pub(super) const MOST_LINE: usize = 32 << 20;
 /// Problems that are told.
 const MOST_PROBLEMS: usize = 100;
 const MODEL_REFUSED: &str = "model_not_permitted";
 /// Different models of one file that are looked up before it is run.
-const MOST_MODELS: usize = 1_000;
+pub(super) const MOST_MODELS: usize = 1_000;
 /// Bytes of what a client calls a line.
 const LONGEST_ID: usize = 512;
 
@@ -27,7 +27,7 @@ const LONGEST_ID: usize = 512;
 pub(super) struct LineAsked<'a> {
     pub(super) custom_id: String,
     method: String,
-    url: String,
+    pub(super) url: String,
     #[serde(borrow)]
     pub(super) body: &'a RawValue,
 }
@@ -35,9 +35,18 @@ pub(super) struct LineAsked<'a> {
 /// What of a body says that it cannot be a line.
 #[derive(Deserialize)]
 struct BodyAsked {
+    #[serde(default)]
     stream: Option<bool>,
     #[serde(default)]
     model: Option<Value>,
+}
+
+impl LineAsked<'_> {
+    /// The model that it names.
+    pub(super) fn model(&self) -> Option<String> {
+        let body: BodyAsked = serde_json::from_str(self.body.get()).ok()?;
+        body.model.as_ref().and_then(Value::as_str).map(ToOwned::to_owned)
+    }
 }
 
 /// A line that is there, counted from 1.

@@ -1,8 +1,9 @@
 //! The way that lines take: through a pipe into the door of this very process, as requests of the key that made the batch.
 //! A pass goes with each of them. Requests that are only supposed go the same way, with passes that say so.
 
-use super::guest::{Guest, LineCallers, LineGuest};
-use crate::upstream::{AfterErrors, CheckedCalls, Dialer, Dns, InProcess};
+use super::guest::{Guest, LineCallers, LineGuest, LinePass};
+use crate::upstream::http1::Response;
+use crate::upstream::{AfterErrors, CheckedCalls, Dialer, Dns, InProcess, StreamedBody};
 use bytes::Bytes;
 use gateway_domain::egress::Trusted;
 use gateway_domain::id::KeyId;
@@ -17,6 +18,8 @@ use tokio::runtime::Handle;
 const HOST: &str = "batches.internal";
 /// For one line with all its tries.
 const LONGEST: Duration = Duration::from_secs(1_800);
+/// For the next piece of what is up- or downloaded.
+const BETWEEN_PIECES: Duration = Duration::from_secs(600);
 /// For a request that is only supposed.
 const SUPPOSED: Duration = Duration::from_secs(30);
 
@@ -27,6 +30,16 @@ pub(crate) type LineDoor = Box<dyn Fn(DuplexStream) + Send + Sync>;
 pub(super) struct LineCall {
     pub(super) endpoint: String,
     pub(super) key: KeyId,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) body: Bytes,
+    pub(super) guest: Arc<LineGuest>,
+}
+
+/// A call of the provider that has a batch, for the same key and by the same config.
+pub(super) struct NativeCall {
+    pub(super) key: KeyId,
+    pub(super) method: Method,
+    pub(super) target: String,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) body: Bytes,
     pub(super) guest: Arc<LineGuest>,
@@ -76,6 +89,18 @@ impl LineRoad {
         self.go(call.guest(false), call.asked(LONGEST)).await
     }
 
+    /// The answer is read by whoever asked; `upload` goes up in the place of the call's own body.
+    pub(super) async fn open(&self, call: NativeCall, upload: Option<StreamedBody>) -> Result<Response, OutsideError> {
+        let pass = self.callers.admit(Guest { key: call.key, supposes: false, line: Some(call.guest) });
+        let mut headers = call.headers;
+        headers.push(header_of(&pass)?);
+        let (method, body, within) = (call.method, call.body, BETWEEN_PIECES);
+        let url = format!("http://{HOST}{}", call.target);
+        let call = OutsideCall { method, url, headers, body, within, most_reply: 0, redirects: 0 };
+        // The door has let it in by the time that its answer begins.
+        self.calls.open(&call, upload).await
+    }
+
     /// What would become of a line.
     pub(super) async fn suppose_line(&self, call: &LineCall) -> Result<OutsideReply, OutsideError> {
         self.go(call.guest(true), call.asked(SUPPOSED)).await
@@ -91,9 +116,7 @@ impl LineRoad {
     async fn go(&self, guest: Guest, asked: LineRequest<'_>) -> Result<OutsideReply, OutsideError> {
         let pass = self.callers.admit(guest);
         let mut headers = asked.headers.to_vec();
-        let value = HeaderValue::from_str(&pass.text);
-        let value = value.map_err(|_| OutsideError::Forbidden("has a pass that cannot be sent".to_owned()))?;
-        headers.push((HeaderName::from_static("x-gateway-api-key"), value));
+        headers.push(header_of(&pass)?);
         if !asked.body.is_empty() || asked.method == Method::POST {
             headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         }
@@ -108,4 +131,10 @@ impl LineRoad {
         };
         self.calls.call(call).await
     }
+}
+
+fn header_of(pass: &LinePass) -> Result<(HeaderName, HeaderValue), OutsideError> {
+    let value = HeaderValue::from_str(&pass.text);
+    let value = value.map_err(|_| OutsideError::Forbidden("has a pass that cannot be sent".to_owned()))?;
+    Ok((HeaderName::from_static("x-gateway-api-key"), value))
 }

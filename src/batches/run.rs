@@ -4,6 +4,7 @@
 
 mod ending;
 mod line;
+mod managed;
 
 use super::document::{BatchProblem, BatchStatus};
 use super::keep::{KeepError, now_secs};
@@ -11,12 +12,13 @@ use super::lines::{CheckedLines, FileLine, LineReader};
 use super::log::{self, EarlierRuns, LineDone, LogEntry, LogReader, RunLog};
 use super::road::LineRoad;
 use super::runner::Runner;
-use super::{BatchDocument, Batches};
+use super::{BY_PROVIDER, BatchDocument, Batches};
 use crate::{clock, ids};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{JobEnd, JobStanding, LeasedJob, Live as _, NewBlob};
 use line::LineSender;
 pub(crate) use line::LineSetup;
+use managed::NativeProgress;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +28,8 @@ use uuid::Uuid;
 
 /// Between two looks at the batch itself.
 const PULSE: Duration = Duration::from_secs(1);
+/// Tries of one batch without any progress, of which there are twenty: whoever has this one gives up.
+const LAST_TRY: u32 = 18;
 /// Lines under way may take so long after a batch was cancelled.
 const LAST_LINES_SECS: i64 = 600;
 
@@ -33,6 +37,8 @@ const LAST_LINES_SECS: i64 = 600;
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct RunProgress {
     logs: Vec<Uuid>,
+    #[serde(default)]
+    native: NativeProgress,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +56,15 @@ pub(super) enum Halt {
     Revoked,
     /// This process takes leave: another run goes on.
     Leaving,
+    /// The provider's own batch ended, and did not answer all of them.
+    Unanswered,
+}
+
+/// How a run is over.
+enum RunEnd {
+    Ended,
+    /// Another run goes on, after so long.
+    Later(Duration),
 }
 
 /// Why a run ends before its batch does.
@@ -57,6 +72,8 @@ enum RunBroken {
     /// Another run has the batch.
     Lost,
     Failed(KeepError),
+    /// The provider will have none of it: why.
+    Refused(String),
 }
 
 impl<E: Into<KeepError>> From<E> for RunBroken {
@@ -71,6 +88,7 @@ pub(super) struct BatchRun {
     leased: LeasedJob,
     workspace: WorkspaceId,
     logs: Vec<Uuid>,
+    native: NativeProgress,
     beaten: Instant,
     looked: Option<Instant>,
     /// When the client wanted the batch to end.
@@ -88,6 +106,7 @@ impl BatchRun {
             leased,
             workspace,
             logs: progress.logs,
+            native: progress.native,
             beaten: Instant::now(),
             looked: None,
             cancelled: None,
@@ -108,11 +127,15 @@ impl BatchRun {
 
     pub(super) async fn go(mut self) {
         let end = match self.run().await {
-            Ok(true) => JobEnd::Done(String::new()),
-            Ok(false) => JobEnd::Back { after: Duration::ZERO },
+            Ok(RunEnd::Ended) => JobEnd::Done(String::new()),
+            Ok(RunEnd::Later(after)) => JobEnd::Back { after },
             Err(RunBroken::Lost) => return tracing::warn!(batch = %self.id(), "another run has this batch"),
             Err(RunBroken::Failed(KeepError::Unknown)) => {
                 self.fail("missing_file", "The file of the batch is gone").await
+            }
+            Err(RunBroken::Refused(why)) => self.fail("provider_refused", &why).await,
+            Err(RunBroken::Failed(why)) if self.leased.job.tries >= LAST_TRY => {
+                self.fail("given_up", &why.to_string()).await
             }
             Err(RunBroken::Failed(KeepError::Full(which))) => self.fail("storage_full", which).await,
             Err(RunBroken::Failed(why)) => {
@@ -144,40 +167,52 @@ impl BatchRun {
         }
     }
 
-    /// False: another run goes on.
-    async fn run(&mut self) -> Result<bool, RunBroken> {
+    async fn run(&mut self) -> Result<RunEnd, RunBroken> {
         let batch = self.batches().batch(self.workspace, self.id()).await?;
         if batch.status.has_ended() {
             self.close(&batch).await;
-            return Ok(true);
+            return Ok(RunEnd::Ended);
         }
         let (halting, heard) = watch::channel(false);
         let sender = self.sender(&batch, heard).await?;
         let batch = match batch.status {
             BatchStatus::Validating => match self.validate(&batch, &sender).await? {
                 Some(batch) => batch,
-                None => return Ok(true),
+                None => return Ok(RunEnd::Ended),
             },
             _ => batch,
         };
         self.cancelled = batch.cancelling;
+        if batch.window == BY_PROVIDER {
+            return Box::pin(self.run_managed(&batch, &sender)).await;
+        }
+        let (mut done, mut log) = self.begin_log(&batch).await?;
+        let halt = self.ask(AskedLines { batch: &batch, sender, halting }, &mut done, &mut log).await?;
+        if halt == Some(Halt::Leaving) {
+            return Ok(RunEnd::Later(Duration::ZERO));
+        }
+        self.finalize(&batch, &done, halt).await?;
+        Ok(RunEnd::Ended)
+    }
+
+    /// What earlier runs did, and a log of this one's own.
+    async fn begin_log(&mut self, batch: &BatchDocument) -> Result<(EarlierRuns, RunLog), RunBroken> {
         let own = ids::next(clock::now());
         let log_of = |id: Uuid| log::blob(id, self.leased.job.org, now_secs());
         let (earlier, own_log): (Vec<_>, _) = (self.logs.iter().copied().map(log_of).collect(), log_of(own));
         self.logs.push(own);
         // Noted under the lease before anything is closed: a run that lost it has no say any more.
-        let progress = serde_json::to_string(&RunProgress { logs: self.logs.clone() }).unwrap_or_default();
-        self.beat(Some(&progress)).await?;
+        self.note_progress().await?;
         let blobs = self.batches().blobs.clone();
         let mut done = self.replay(&earlier).await?;
         done.counts.total = batch.counts.total;
-        let mut log = RunLog::begin(&blobs, &own_log).await.map_err(lost_log)?;
-        let halt = self.ask(AskedLines { batch: &batch, sender, halting }, &mut done, &mut log).await?;
-        if halt == Some(Halt::Leaving) {
-            return Ok(false);
-        }
-        self.finalize(&batch, &done, halt).await?;
-        Ok(true)
+        let log = RunLog::begin(&blobs, &own_log).await.map_err(lost_log)?;
+        Ok((done, log))
+    }
+
+    async fn note_progress(&mut self) -> Result<(), RunBroken> {
+        let progress = RunProgress { logs: self.logs.clone(), native: self.native.clone() };
+        self.beat(Some(&serde_json::to_string(&progress).unwrap_or_default())).await
     }
 
     /// What earlier runs noted. The lease is kept meanwhile, since a node that took longer for it would never get further.

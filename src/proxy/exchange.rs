@@ -4,6 +4,7 @@
 mod admission;
 mod attempt;
 mod backoff;
+mod booked;
 mod judged;
 mod live;
 mod lookup;
@@ -25,6 +26,7 @@ use crate::kept_responses::KeptResponses;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
 use attempt::{Attempt, Stopped, Turn};
+pub(crate) use booked::book;
 use gateway_domain::counters::{Charge, Counters};
 use gateway_domain::ports::IdSeal;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};

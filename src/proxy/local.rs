@@ -1,6 +1,7 @@
 //! What the gateway answers itself on the proxy port: greeting, health, the model catalogue, and the
 //! control-plane routes, which are handed to the admin service, so that clients need one base URL.
 
+mod booked;
 mod catalogue;
 mod explained;
 mod prompts;

@@ -4,7 +4,7 @@
 mod creating;
 mod form;
 
-pub(crate) use creating::{create, input_of};
+pub(crate) use creating::{apply_options, create, input_of};
 
 use super::client::{SmallAnswer, answer_early, send_head, send_piece};
 use super::deliver::{ReplyNames, json_answer, own_head};
@@ -12,7 +12,7 @@ use super::headers::SELF;
 use super::record::{self, PendingRecords};
 use super::request::Request;
 use super::settings::ProxySettings;
-use crate::batches::{self, FileDocument, KeepError, ObjectOwner, SharedBatches};
+use crate::batches::{self, FileDocument, KeepError, ObjectOwner, PinnedConfig, SharedBatches};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Operation};
 use http::{HeaderValue, header};
@@ -108,7 +108,8 @@ pub(crate) fn is_named(request: &Request) -> bool {
 fn names_nobody(request: &Request) -> bool {
     let (headers, tenant) = (&request.ask.headers, &request.caller.tenant);
     let default = tenant.key.defaults.as_deref().is_some_and(|defaults| defaults.config.is_some());
-    let named = headers.config.is_some() || headers.provider.is_some() || headers.virtual_key.is_some();
+    let led = tenant.line.as_ref().is_some_and(|line| matches!(line.config, PinnedConfig::Saved(_)));
+    let named = led || headers.config.is_some() || headers.provider.is_some() || headers.virtual_key.is_some();
     !named && !default && tenant.workspace.default_config().is_none()
 }
 

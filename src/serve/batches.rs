@@ -18,6 +18,7 @@ pub(super) fn open(
         lease: settings.batch_lease.0.max(Duration::from_secs(1)),
         parallel: settings.batch_parallel.max(1),
         retries: u32::try_from(settings.batch_retries).unwrap_or(u32::MAX),
+        poll: settings.batch_poll.0.max(Duration::from_millis(100)),
         most_answer: settings.max_body.0.min(16 << 20),
         job: job_of(settings.deployment.as_deref()),
     };

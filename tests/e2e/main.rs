@@ -137,6 +137,8 @@ mod long_tail_rows;
 #[cfg(test)]
 mod loss;
 #[cfg(test)]
+mod managed_batches;
+#[cfg(test)]
 mod matrix;
 #[cfg(test)]
 mod mcp;

@@ -17,6 +17,6 @@ pub use credential::{Credentials, Pass, Places, Platform, later};
 pub use dial::{DialError, Dialer, InProcess, Origin};
 pub use dns::Dns;
 pub use mail::SmtpMailer;
-pub use outside::{AfterErrors, CheckedCalls};
+pub use outside::{AfterErrors, CheckedCalls, StreamedBody};
 pub use pool::{idle, sweep};
 pub use secret_reader::{SecretPlaces, SecretReader, Unread};

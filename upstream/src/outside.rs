@@ -5,7 +5,7 @@
 mod hosts;
 
 use crate::dial::{DialError, Dialer};
-use crate::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
+use crate::http1::{self, BodySource, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
 use gateway_domain::ports::{Fut, Outside, OutsideCall, OutsideError, OutsideReply};
@@ -37,6 +37,18 @@ pub struct CheckedCalls {
     hosts: Hosts,
 }
 
+/// A body that streams up, and how long it is.
+pub struct StreamedBody {
+    pub source: Box<dyn BodySource>,
+    pub length: usize,
+}
+
+impl std::fmt::Debug for StreamedBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamedBody").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
 /// An address taken apart, and allowed as far as that can be said without looking it up.
 struct OutsidePlace {
     base: Arc<BaseUrl>,
@@ -49,12 +61,19 @@ impl CheckedCalls {
         Self { dialer, trusted, hosts: Hosts::new(after_errors) }
     }
 
+    /// As `call`, for what is too long to be held: the body streams up, where one is given in the place of the call's own,
+    /// and the answer is the caller's to read. The deadline is that of each wait; no redirect is followed.
+    pub async fn open(&self, call: &OutsideCall, body: Option<StreamedBody>) -> Result<Response, OutsideError> {
+        let url = Url::parse(&call.url).map_err(|_| OutsideError::Forbidden("cannot be read".to_owned()))?;
+        self.send(call, body, &self.place(&url)?).await
+    }
+
     async fn follow(&self, call: &OutsideCall) -> Result<OutsideReply, OutsideError> {
         let unread = |_| OutsideError::Forbidden("cannot be read".to_owned());
         let mut url = Url::parse(&call.url).map_err(unread)?;
         let mut left = call.redirects;
         loop {
-            let mut response = self.send(call, &self.place(&url)?).await?;
+            let mut response = self.send(call, None, &self.place(&url)?).await?;
             let next = (left > 0).then(|| redirect(&response, &url)).flatten();
             if let Some(next) = next {
                 response.discard(IDLE).await;
@@ -80,13 +99,18 @@ impl CheckedCalls {
         Ok(OutsidePlace { base: Arc::new(base), target: format!("{}{query}", url.path()) })
     }
 
-    async fn send(&self, call: &OutsideCall, place: &OutsidePlace) -> Result<Response, OutsideError> {
+    async fn send(
+        &self,
+        call: &OutsideCall,
+        body: Option<StreamedBody>,
+        place: &OutsidePlace,
+    ) -> Result<Response, OutsideError> {
         let authority = place.base.authority();
         let under_way = self.hosts.enter(&authority, Instant::now()).map_err(|why| match why {
             NotNow::Busy => OutsideError::Busy,
             NotNow::Resting => OutsideError::Resting,
         })?;
-        let head = head(call, &place.target, &authority)?;
+        let mut head = head(call, &place.target, &authority)?;
         let origin = match self.dialer.origin(&place.base).await {
             Ok(origin) => origin,
             Err(e) => {
@@ -97,7 +121,14 @@ impl CheckedCalls {
         // The whole call has one clock, which `call` holds.
         let clocks = Clocks { first_byte: call.within, idle: call.within };
         let pieces = Pieces::One(call.body.clone());
-        let sent = http1::send(&self.dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await;
+        let body = match body {
+            Some(StreamedBody { source, length }) => {
+                head.set_framing(Framing::Length(length));
+                RequestBody::Streaming(source)
+            }
+            None => RequestBody::Held(&pieces),
+        };
+        let sent = http1::send(&self.dialer, &origin, &head, body, clocks).await;
         under_way.note(sent.as_ref().is_ok_and(|r| r.status() < 500), Instant::now());
         sent.map_err(|e| fallen(&e, call))
     }

@@ -27,6 +27,7 @@ impl Halt {
         match self {
             Self::Cancelled => ("batch_cancelled", "The batch was cancelled before this line was answered."),
             Self::Expired => ("batch_expired", "The batch was over before this line was answered."),
+            Self::Unanswered => ("not_answered", "The provider's batch ended without an answer to this line."),
             Self::Revoked | Self::Leaving => ("key_revoked", "The key that made the batch may call no more."),
         }
     }
@@ -35,7 +36,7 @@ impl Halt {
         match self {
             Self::Cancelled => BatchStatus::Cancelled,
             Self::Expired => BatchStatus::Expired,
-            Self::Revoked | Self::Leaving => BatchStatus::Completed,
+            Self::Unanswered | Self::Revoked | Self::Leaving => BatchStatus::Completed,
         }
     }
 }

@@ -3,16 +3,16 @@
 
 use crate::batches::batch_id;
 use crate::batches::document::LineUsage;
-use crate::batches::guest::LineGuest;
+use crate::batches::guest::{BookedAnswer, LineGuest};
 use crate::batches::keep::now_secs;
 use crate::batches::lines::FileLine;
 use crate::batches::log::LineDone;
 use crate::batches::pinned::{ConfigOfBatch, PinnedConfig};
-use crate::batches::road::{LineCall, LineRoad};
+use crate::batches::road::{LineCall, LineRoad, NativeCall};
 use bytes::Bytes;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::{OutsideError, OutsideReply};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -33,6 +33,9 @@ pub(crate) struct LineSetup {
     pub(crate) metadata: Map<String, Value>,
     #[serde(default)]
     pub(crate) config: ConfigOfBatch,
+    /// What a provider's own batch is asked with besides.
+    #[serde(default)]
+    pub(crate) options: Map<String, Value>,
 }
 
 #[derive(Clone)]
@@ -109,15 +112,51 @@ impl LineSender {
     /// Why none of the targets that a line may come to may be asked for its model. What else may be wrong with it is seen
     /// when it is asked.
     pub(super) async fn refusal(&self, line: &FileLine) -> Option<String> {
+        refusal_of(&self.explained(line).await?)
+    }
+
+    /// What would become of a line; `None`: that cannot be said now.
+    pub(super) async fn explained(&self, line: &FileLine) -> Option<Value> {
         let body = Bytes::copy_from_slice(line.read().ok()?.body.get().as_bytes());
         let told = self.road.suppose_line(&self.call(line, body, false)).await.ok()?;
-        refusal_of(&serde_json::from_slice(&told.body).ok()?)
+        serde_json::from_slice(&told.body).ok()
+    }
+
+    /// Counts what a provider answered to a line; what it cost, in billionths of a dollar.
+    pub(super) async fn book(&self, number: u64, booked: BookedAnswer) -> i64 {
+        let call = LineCall {
+            endpoint: self.endpoint.to_string(),
+            key: self.key,
+            headers: self.headers(number, false),
+            body: Bytes::new(),
+            guest: LineGuest::booking(self.config.clone(), booked),
+        };
+        match self.road.send(&call).await {
+            Ok(reply) if reply.status == 200 => call.guest.cost().await,
+            refused => {
+                let why = refused.map_or_else(|e| e.to_string(), |reply| format!("status {}", reply.status));
+                tracing::warn!(batch = %self.batch, line = number, why, "a line of a provider's batch was not counted");
+                0
+            }
+        }
+    }
+
+    /// A call of the provider itself.
+    pub(super) fn native(&self, method: Method, target: String, body: &Value) -> NativeCall {
+        let mut headers = self.headers(0, false);
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        if !body.is_empty() {
+            headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        }
+        NativeCall { key: self.key, method, target, headers, body, guest: LineGuest::new(self.config.clone()) }
     }
 
     fn headers(&self, number: u64, again: bool) -> Vec<(HeaderName, HeaderValue)> {
         let mut metadata = self.setup.metadata.clone();
         metadata.insert("batch_id".to_owned(), batch_id(self.batch).into());
-        metadata.insert("batch_line".to_owned(), number.to_string().into());
+        if number > 0 {
+            metadata.insert("batch_line".to_owned(), number.to_string().into());
+        }
         if again {
             // It may have been answered before, to a process that is no more.
             metadata.insert("batch_resent".to_owned(), "true".into());

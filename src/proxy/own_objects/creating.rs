@@ -1,11 +1,11 @@
 //! What makes a batch: read from the body, held to its bounds, and noted with all that its lines are sent with.
 
-use super::{KeptAnswer, OwnParts, fault, is_named, owner, unknown};
-use crate::batches::{self, ConfigOfBatch, KEPT_SECS, LineSetup, NewBatch};
+use super::{KeptAnswer, OwnParts, fault, is_named, names_nobody, owner, unknown};
+use crate::batches::{self, BY_PROVIDER, ConfigOfBatch, KEPT_SECS, LineSetup, NewBatch};
 use crate::proxy::headers::{SELF, suffix_of};
 use crate::proxy::request::Request;
 use gateway_domain::{Fault, FaultKind};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
@@ -26,6 +26,11 @@ const ENDPOINTS: &[&str] = &[
 /// The gateway's own headers that are not sent with each line: what they say is said anew, or of the batch alone.
 const NOT_OF_LINES: &[&str] = &["api-key", "trace-id", "span-id", "parent-span-id", "span-name", "metadata"];
 
+/// Headers that say who is asked; `gateway_options` may say so too.
+const LED_BY: &[&str] = &["config", "provider", "virtual-key"];
+/// Of a provider's batch.
+const SAID_ALREADY: &[&str] = &["input_file_id", "endpoint", "completion_window"];
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchAsked {
@@ -37,6 +42,11 @@ struct BatchAsked {
     metadata: Option<Map<String, Value>>,
     #[serde(default)]
     output_expires_after: Option<ExpiresAfter>,
+    #[serde(rename = "gateway_options", default)]
+    _gateway: IgnoredAny,
+    /// For the batch of a provider's.
+    #[serde(default)]
+    provider_options: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +59,38 @@ struct ExpiresAfter {
 #[derive(Deserialize)]
 struct InputNamed {
     input_file_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct OptionsNamed {
+    #[serde(default)]
+    gateway_options: Option<Map<String, Value>>,
+}
+
+/// Lets what the batch itself says of its config and provider (`gateway_options`) stand for the headers of that name.
+pub(crate) fn apply_options(request: &mut Request) -> Result<(), Fault> {
+    // What cannot be read is refused when the whole of it is.
+    let named: Option<OptionsNamed> = serde_json::from_slice(&request.ask.content.bytes).ok();
+    let Some(options) = named.and_then(|named| named.gateway_options) else { return Ok(()) };
+    let headers = &mut request.ask.headers;
+    for (name, value) in &options {
+        let field = format!("gateway_options.{name}");
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Object(_) if name.ends_with("config") => value.to_string(),
+            _ => return Err(bad(&field, "must be a text")),
+        };
+        match name.strip_prefix("x-gateway-").unwrap_or(name) {
+            "config" => {
+                let value = HeaderValue::from_str(&text).map_err(|_| bad(&field, "must be visible ASCII"))?;
+                headers.config = Some(value);
+            }
+            "provider" => headers.provider = Some(text.into()),
+            "virtual-key" | "virtual_key" => headers.virtual_key = Some(text.trim_start_matches('@').into()),
+            _ => return Err(bad(&field, "is not known here: config, provider and virtual-key are")),
+        }
+    }
+    Ok(())
 }
 
 /// The file of a batch that the gateway is to run; `None`: a provider is asked.
@@ -89,10 +131,22 @@ fn new_batch(own: OwnParts<'_>, client: &HeaderMap, request: &Request, input: Uu
     if !ENDPOINTS.contains(&asked.endpoint.as_str()) {
         return Err(bad("endpoint", &format!("must be one of {}", ENDPOINTS.join(", "))));
     }
-    if asked.completion_window != "immediate" {
-        let why = "must be immediate: the gateway runs the lines of its own files itself. Upload the file to a provider for a \
-                   batch of that provider's";
-        return Err(bad("completion_window", why));
+    let by_provider = asked.completion_window == BY_PROVIDER;
+    if !by_provider && asked.completion_window != "immediate" {
+        return Err(bad("completion_window", "must be immediate, or 24h for a batch that a provider runs"));
+    }
+    let headers = &request.ask.headers;
+    if by_provider && names_nobody(request) && headers.provider.is_none() {
+        let why = "asks for the provider that is to run the batch: x-gateway-provider, x-gateway-config, or \
+                   gateway_options with provider or config";
+        return Err(bad("completion_window", &format!("24h {why}")));
+    }
+    let options = asked.provider_options.unwrap_or_default();
+    if !by_provider && !options.is_empty() {
+        return Err(bad("provider_options", "are for batches that a provider runs (completion_window 24h)"));
+    }
+    if let Some(name) = SAID_ALREADY.iter().find(|name| options.contains_key(**name)) {
+        return Err(bad(&format!("provider_options.{name}"), "is said by the batch itself"));
     }
     if request.caller.tenant.key.token.is_some() {
         let why = "A batch outlives a token: make it with an API key of the workspace";
@@ -103,7 +157,7 @@ fn new_batch(own: OwnParts<'_>, client: &HeaderMap, request: &Request, input: Uu
         Some(after) => expiry("output_expires_after", &after.anchor, after.seconds)?,
     };
     let metadata = metadata(asked.metadata)?;
-    let setup = setup(own, client, request);
+    let setup = LineSetup { options, ..setup(own, client, request) };
     let key = request.caller.tenant.key.id.0;
     let (endpoint, window) = (asked.endpoint, asked.completion_window);
     Ok(NewBatch { endpoint, input, window, metadata, key, output_secs, setup })
@@ -138,14 +192,21 @@ fn setup(own: OwnParts<'_>, client: &HeaderMap, request: &Request) -> LineSetup 
         let Some(suffix) = suffix_of(name.as_str(), &own.settings.header_alias) else { continue };
         let Ok(value) = value.to_str() else { continue };
         let is_self = suffix == "provider" && value == SELF;
-        if !NOT_OF_LINES.contains(&suffix) && !is_self {
+        if !NOT_OF_LINES.contains(&suffix) && !is_self && !LED_BY.contains(&suffix) {
             headers.push((format!("x-gateway-{suffix}"), value.to_owned()));
         }
+    }
+    // As they stand after what the batch itself says of them.
+    let led = &request.ask.headers;
+    let config = led.config.as_ref().and_then(|value| value.to_str().ok());
+    let provider = led.provider.as_deref().filter(|name| *name != SELF);
+    for (name, value) in LED_BY.iter().zip([config, provider, led.virtual_key.as_deref()]) {
+        headers.extend(value.map(|value| (format!("x-gateway-{name}"), value.to_owned())));
     }
     if let Some(credential) = &request.ask.credential {
         headers.push(("authorization".to_owned(), format!("Bearer {}", credential.expose())));
     }
     let told = request.ask.headers.metadata.iter();
     let metadata = told.map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    LineSetup { headers, metadata, config: ConfigOfBatch::Request }
+    LineSetup { headers, metadata, config: ConfigOfBatch::Request, options: Map::new() }
 }

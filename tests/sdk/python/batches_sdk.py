@@ -76,7 +76,7 @@ def check_what_is_unknown_or_wrong_is_told():
         return lambda: client.batches.create(**asked, extra_headers=SENT)
 
     raises(openai.NotFoundError, create(input_file_id="gw_file_" + "0" * 32))
-    raises(openai.BadRequestError, create(input_file_id=upload(1).id, completion_window="24h"))
+    raises(openai.BadRequestError, create(input_file_id=upload(1).id, completion_window="12h"))
     raises(openai.BadRequestError, lambda: client.files.create(file=("f", b"x"), purpose="vision"))
 
 

@@ -1,0 +1,248 @@
+//! A batch that a provider runs: its lines go up as a file of the provider's, its batch is made there and looked at now and
+//! then, and what came of the lines is fetched, counted and kept. Every step is noted before the next one begins, and a run
+//! that finds nothing to do gives the batch back until the next look.
+
+use super::line::LineSender;
+use super::{BatchRun, Halt, PULSE, RunBroken, RunEnd};
+use crate::batches::document::BatchStatus;
+use crate::batches::keep::{KeepError, now_secs};
+use crate::batches::lines::{LineReader, MOST_MODELS};
+use crate::batches::native::{self, NativeBatch, NativeList};
+use crate::batches::upload::pipe;
+use crate::batches::{BatchDocument, batch_id};
+use crate::upstream::StreamedBody;
+use crate::upstream::http1::Response;
+use ahash::AHashMap;
+use bytes::Bytes;
+use gateway_domain::id::KeyId;
+use gateway_domain::ports::OutsideError;
+use http::{HeaderValue, Method, header};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::mpsc::Sender;
+
+mod results;
+
+/// After its time the provider says itself how its batch ended; for so long it is waited for.
+const GRACE_SECS: i64 = 3_600;
+/// Bytes of an answer that tells of a file or a batch.
+const MOST_TOLD: usize = 1 << 20;
+
+/// How far it came at the provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct NativeProgress {
+    file: Option<String>,
+    batch: Option<String>,
+    /// The provider was told that it is cancelled.
+    cancelled: bool,
+}
+
+/// What the provider says of a file that it took.
+#[derive(Deserialize)]
+struct UploadedFile {
+    id: String,
+}
+
+/// The model that each model of the file is led to.
+type LedModels = AHashMap<Option<String>, Option<String>>;
+
+impl BatchRun {
+    pub(super) async fn run_managed(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+    ) -> Result<RunEnd, RunBroken> {
+        if !self.may_call(KeyId(batch.key)) {
+            return self.end_without(batch, Halt::Revoked).await;
+        }
+        if self.native.file.is_none() {
+            if self.cancelled.is_some() {
+                return self.end_without(batch, Halt::Cancelled).await;
+            }
+            self.native.file = Some(self.upload(batch, sender).await?);
+            self.note_progress().await?;
+        }
+        let id = self.made(batch, sender).await?;
+        let found: NativeBatch = self.told(sender, Method::GET, format!("/v1/batches/{id}"), &Value::Null).await?;
+        if found.status().has_ended() {
+            return self.collect(batch, sender, found).await;
+        }
+        if now_secs() > batch.expires + GRACE_SECS {
+            return self.end_without(batch, Halt::Expired).await;
+        }
+        let status = found.status();
+        let told = self.batches().change(self.workspace, self.id(), |batch| {
+            batch.provider_job = Some(id.clone());
+            if batch.status == BatchStatus::InProgress && status == BatchStatus::Finalizing {
+                batch.enter(status, now_secs());
+            }
+        });
+        if told.await?.cancelling.is_some() && !self.native.cancelled {
+            let _: NativeBatch =
+                self.told(sender, Method::POST, format!("/v1/batches/{id}/cancel"), &json!({})).await?;
+            self.native.cancelled = true;
+            self.note_progress().await?;
+        }
+        Ok(RunEnd::Later(self.batches().settings.poll))
+    }
+
+    /// None of its lines was answered.
+    async fn end_without(&mut self, batch: &BatchDocument, halt: Halt) -> Result<RunEnd, RunBroken> {
+        let (done, _) = self.begin_log(batch).await?;
+        self.finalize(batch, &done, Some(halt)).await?;
+        Ok(RunEnd::Ended)
+    }
+
+    /// The provider's batch. Where an earlier run may have asked for it and died, it is looked for first.
+    async fn made(&mut self, batch: &BatchDocument, sender: &LineSender) -> Result<String, RunBroken> {
+        if let Some(id) = &self.native.batch {
+            return Ok(id.clone());
+        }
+        let own = batch_id(self.id());
+        let mut found = None;
+        if batch.provider_job.is_some() {
+            let list: NativeList =
+                self.told(sender, Method::GET, "/v1/batches?limit=100".to_owned(), &Value::Null).await?;
+            found = list.data.into_iter().find(|made| native::is_of(made, &own));
+        }
+        let made = match found {
+            Some(made) => made,
+            None => {
+                self.batches()
+                    .change(self.workspace, self.id(), |batch| batch.provider_job = Some(String::new()))
+                    .await?;
+                let file = self.native.file.clone().unwrap_or_default();
+                let asked = native::creation(&sender.setup.options, &own, (&file, &batch.endpoint));
+                self.told(sender, Method::POST, "/v1/batches".to_owned(), &asked).await?
+            }
+        };
+        if made.id.is_empty() {
+            return Err(RunBroken::Refused("The provider made a batch without an id".to_owned()));
+        }
+        self.native.batch = Some(made.id.clone());
+        self.note_progress().await?;
+        let id = made.id.clone();
+        self.batches().change(self.workspace, self.id(), |batch| batch.provider_job = Some(id.clone())).await?;
+        Ok(made.id)
+    }
+
+    /// The lines, as a file of the provider's; its id.
+    async fn upload(&mut self, batch: &BatchDocument, sender: &LineSender) -> Result<String, RunBroken> {
+        let (models, lines) = self.measured(batch, sender).await?;
+        let (front, back) = native::form_around();
+        let length = front.len() + lines + back.len();
+        let (taker, source) = pipe();
+        let reader = LineReader::new(&self.batches().blobs, batch.input);
+        self.batches().runtime.spawn(feed(taker, reader, Arc::new(models), (front, back)));
+        let mut call = sender.native(Method::POST, "/v1/files".to_owned(), &Value::Null);
+        let kind = HeaderValue::from_str(&native::form_type());
+        call.headers.push((header::CONTENT_TYPE, kind.map_err(|e| KeepError::Store(e.to_string()))?));
+        let (road, upload) = (self.road.clone(), StreamedBody { source: Box::new(source), length });
+        let mut opening = Box::pin(async move { road.open(call, Some(upload)).await });
+        let opened = loop {
+            tokio::select! {
+                opened = &mut opening => break opened,
+                () = tokio::time::sleep(PULSE) => self.pulse_lease().await?,
+            }
+        };
+        let made: UploadedFile = read_told(opened).await?;
+        Ok(made.id)
+    }
+
+    /// Where each model is led to, and how many bytes the lines are with those.
+    async fn measured(&mut self, batch: &BatchDocument, sender: &LineSender) -> Result<(LedModels, usize), RunBroken> {
+        let (mut models, mut bytes) = (LedModels::default(), 0);
+        let mut reader = LineReader::new(&self.batches().blobs, batch.input);
+        while let Some(line) = reader.next().await? {
+            let Ok(asked) = line.read() else { continue };
+            let model = asked.model();
+            if !models.contains_key(&model) {
+                if models.len() >= MOST_MODELS {
+                    return Err(RunBroken::Refused(format!("The file names more than {MOST_MODELS} models")));
+                }
+                let away = || KeepError::Store("what would become of a line cannot be said now".to_owned());
+                let led = led_to(&sender.explained(&line).await.ok_or_else(away)?)?;
+                models.insert(model.clone(), led);
+            }
+            let led = models.get(&model).and_then(Option::as_deref);
+            bytes += native::native_line(&asked, led).map_or(0, |line| line.len());
+            self.pulse_lease().await?;
+        }
+        Ok((models, bytes))
+    }
+
+    async fn told<T: DeserializeOwned>(
+        &self,
+        sender: &LineSender,
+        method: Method,
+        target: String,
+        body: &Value,
+    ) -> Result<T, RunBroken> {
+        read_told(self.road.open(sender.native(method, target, body), None).await).await
+    }
+}
+
+/// The model that the one target of a line is asked for. A batch of a provider's is that of one provider, and nobody looks
+/// at its lines on their way.
+fn led_to(explained: &Value) -> Result<Option<String>, RunBroken> {
+    let refused = |why: &str| Err(RunBroken::Refused(format!("{why}: ask for completion_window immediate")));
+    let [target] = explained["targets"].as_array().map(Vec::as_slice).unwrap_or_default() else {
+        return refused("A batch that a provider runs needs a config with one target");
+    };
+    let is_judged = |side: &str| target["guardrails"][side].as_array().is_some_and(|checks| !checks.is_empty());
+    if is_judged("input") || is_judged("output") {
+        return refused("Guardrails judge these lines, which they cannot where a provider runs them");
+    }
+    Ok(target["model"].as_str().map(ToOwned::to_owned))
+}
+
+/// Writes the form by which the lines go up. What breaks off is not whole, and the provider's to refuse.
+async fn feed(taker: Sender<Bytes>, mut reader: LineReader, models: Arc<LedModels>, (front, back): (String, String)) {
+    if taker.send(front.into()).await.is_err() {
+        return;
+    }
+    loop {
+        let line = match reader.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(e) => return tracing::warn!(error = %e, "the file of a batch could not be read while it went up"),
+        };
+        let Ok(asked) = line.read() else { continue };
+        let led = models.get(&asked.model()).and_then(Option::as_deref);
+        let Some(text) = native::native_line(&asked, led) else { continue };
+        if taker.send(text.into()).await.is_err() {
+            return;
+        }
+    }
+    // Whoever takes nothing more has what it wants.
+    let _ = taker.send(back.into()).await;
+}
+
+/// What the provider says, whole. A refusal that would be the same the next time ends the batch.
+async fn read_told<T: DeserializeOwned>(opened: Result<Response, OutsideError>) -> Result<T, RunBroken> {
+    let away = |why: String| RunBroken::Failed(KeepError::Store(why));
+    let mut response = opened.map_err(|e| away(e.to_string()))?;
+    let mut body = Vec::new();
+    while let Some(piece) = response.read().await.map_err(|e| away(e.to_string()))? {
+        body.extend_from_slice(&piece);
+        if body.len() > MOST_TOLD {
+            return Err(RunBroken::Refused("The provider tells too much of its batch".to_owned()));
+        }
+    }
+    let status = response.status();
+    if (200..300).contains(&status) {
+        return serde_json::from_slice(&body).map_err(|e| away(format!("the provider tells no batch: {e}")));
+    }
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let message = told["error"]["message"].as_str().or_else(|| told["message"].as_str()).unwrap_or_default();
+    let told = format!("status {status}: {message}");
+    match status {
+        // An operation that the family does not have.
+        500 if message.contains("is not supported") => Err(RunBroken::Refused(message.to_owned())),
+        401 | 408 | 409 | 412 | 429 | 500.. => Err(away(told)),
+        _ => Err(RunBroken::Refused(told)),
+    }
+}

@@ -1,0 +1,47 @@
+//! Counts what a provider answered to a line in a batch of its own: limits are charged and a record is written, as if the
+//! line had come by here. Nothing is asked for and nothing refused, since the provider has done its work.
+
+use super::{CallParts, Gate};
+use crate::batches::BookedAnswer;
+use crate::price_list;
+use crate::proxy::record::{self, AttemptInfo, Tried};
+use crate::proxy::request::Request;
+use crate::proxy::routing::Routing;
+use crate::proxy::target;
+use gateway_domain::Fault;
+use gateway_domain::record::LogRecord;
+
+pub(crate) async fn book(
+    parts: &CallParts,
+    (request, routing): (&Request, &Routing),
+    booked: &BookedAnswer,
+) -> Result<Box<LogRecord>, Fault> {
+    let leaf = routing.plan.leaf().clone();
+    let aim = target::resolve(&leaf, routing.inline, request)?;
+    price_list::opened().await;
+    let prices = aim.prices(request);
+    let (model, told) = (aim.model.as_deref(), booked.model.as_deref());
+    let info = AttemptInfo {
+        option_index: leaf.path.clone(),
+        provider: aim.adapter.info().slug,
+        virtual_key: aim.virtual_key.clone(),
+        model: aim.model.clone(),
+        card: prices.own(model),
+        ..AttemptInfo::default()
+    };
+    let tried = Tried { info: &info, status: booked.status, fault: None };
+    let mut record = record::of(request, &request.steps(), Some(routing), Some(tried), 1);
+    if let Some(usage) = &booked.usage {
+        let late = prices.of(model).is_none().then(|| prices.of(told)).flatten();
+        let mut holds = Gate { parts, request, routing }.unasked(&aim).await;
+        if let Some(card) = &late {
+            holds.price_at(card.clone(), request.caller.at);
+        }
+        record.charges = holds.settle(booked.status, Some(usage));
+        record.usage = Some(*usage);
+        record.card = late.or(record.card.take());
+    }
+    record.response_model = told.filter(|told| *told != record.model).map(Into::into);
+    record::finish(&mut record, request);
+    Ok(record)
+}
