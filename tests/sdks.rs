@@ -7,6 +7,9 @@
 #[expect(dead_code, unused_imports, reason = "the end-to-end tests use the rest")]
 #[path = "harness/harness.rs"]
 mod harness;
+#[cfg(test)]
+#[path = "sdks/mcp.rs"]
+mod mcp;
 
 use harness::{ADMIN_KEY, Gateway, LiveProvider, Mock, Said, WORKSPACE_KEY, installed};
 use serde_json::json;
@@ -16,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A provider to try, and the dialect it speaks.
-const MOCK: &str = "mock";
+pub(crate) const MOCK: &str = "mock";
 const OPENAI: &str = "@oa";
 const CLAUDE: &str = "@claude";
 /// Other families. Of those that speak OpenAI's chat, one each by its differences:
@@ -66,7 +69,7 @@ impl Drop for Story {
     }
 }
 
-struct Stage {
+pub(crate) struct Stage {
     gateway: Gateway,
     _mocks: Vec<Mock>,
     story: Option<Story>,
@@ -105,12 +108,12 @@ async fn story() -> Stage {
     Stage { gateway, _mocks: Vec::new(), story: Some(story), told }
 }
 
-fn scripts(folder: &str) -> PathBuf {
+pub(crate) fn scripts(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(folder)
 }
 
 impl Stage {
-    async fn run(&self, mut command: Command) {
+    pub(crate) async fn run(&self, mut command: Command) {
         command
             .env("TEST_URL", self.gateway.url(""))
             .env("TEST_KEY", WORKSPACE_KEY)
@@ -124,7 +127,7 @@ impl Stage {
         assert!(out.contains("ok "), "no check ran: {out}\n{err}");
     }
 
-    async fn python(&self, script: &str, provider: &str, family: &str) {
+    pub(crate) async fn python(&self, script: &str, provider: &str, family: &str) {
         self.python_over(script, &[(provider, family)]).await;
     }
 
@@ -144,7 +147,7 @@ impl Stage {
         self.run(command).await;
     }
 
-    async fn node(&self, script: &str, provider: &str, family: &str) {
+    pub(crate) async fn node(&self, script: &str, provider: &str, family: &str) {
         // Modules are looked up beside the script, so it runs from a folder that holds both.
         let folder = tempfile::tempdir().expect("a folder");
         for file in ["checks.mjs", "plan.mjs", "method_census.mjs", script] {
@@ -355,40 +358,6 @@ async fn a_client_made_of_the_description_calls_the_admin_api() {
     command.env("PYTHONPATH", installed("generator")).env("TEST_RUNS", "mock=openai");
     command.arg("-B").arg(scripts("python").join("generated_client.py"));
     stage.run(command).await;
-}
-
-/// SDKs whose own servers stand behind the gateway, and their clients before it.
-async fn between_servers_and_clients() -> Stage {
-    let gateway = Gateway::start().await;
-    // Clients that sign people in need its own address.
-    let public = gateway.url("");
-    let gateway = gateway.restart_with(&["--public-url", &public]).await;
-    let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke"] })).await;
-    let invite = json!({ "email": "ann@example.com", "role": "member", "workspaces": [{ "id": "default", "role": "member" }],
-        "workspace_api_key_details": { "scopes": ["mcp.invoke"] } });
-    let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
-    let token = made["invite_link"].as_str().expect("a link").split_once('#').expect("a token").1.to_owned();
-    let accept = json!({ "token": token, "first_name": "Ann", "last_name": "Lee" });
-    let user = gateway.admin().call("POST", "/invites/accept").without("x-gateway-api-key").json(&accept).send().await;
-    let user_key = user.expect(200).json()["api_keys"][0]["key"].as_str().expect("a key").to_owned();
-    let told = vec![
-        ("TEST_ADMIN_URL", gateway.admin_url("")),
-        ("TEST_ADMIN_KEY", ADMIN_KEY.to_owned()),
-        ("TEST_KEY", key),
-        ("TEST_USER_KEY", user_key),
-    ];
-    Stage { gateway, _mocks: Vec::new(), story: None, told }
-}
-
-#[tokio::test]
-async fn python_mcp() {
-    between_servers_and_clients().await.python("mcp_sdk.py", MOCK, "openai").await;
-}
-
-/// Two servers as one too.
-#[tokio::test]
-async fn node_mcp() {
-    between_servers_and_clients().await.node("mcp_sdk.mjs", MOCK, "openai").await;
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ const MOST_REPLY: usize = 4 << 20;
 const MOST_BYTES: usize = 1 << 20;
 const MOST_ITEMS: usize = 5000;
 const MOST_PAGES: usize = 100;
+/// The error of a version that is not served, with those that are (Model Context Protocol 2026-07-28, versioning).
+const UNSUPPORTED_VERSION: &str = "-32022";
 /// Of what a server says of itself, and of an error.
 const MOST_TEXT: usize = 300;
 
@@ -40,16 +42,20 @@ pub(crate) struct Probed {
 
 pub(crate) async fn probe(outside: &dyn Outside, target: &ProbeTarget, clock: fn() -> Timestamp) -> Probed {
     let began = clock();
-    let mut asking = ProbeTalk { outside, target, clock, began, status: None, session: None, version: None, sent: 0 };
-    let mut told = asking.ask().await;
+    let mut asking = ProbeTalk {
+        outside,
+        target,
+        clock,
+        began,
+        status: None,
+        session: None,
+        version: None,
+        sent: 0,
+        offered: false,
+    };
+    let told = asking.ask().await;
     asking.leave().await;
-    let status = asking.status;
-    if let Ok(told) = &mut told
-        && asking.version == Some(McpVersion::V2026_07_28)
-    {
-        told.legacy_protocol_version = asking.opens_sessions().await;
-    }
-    Probed { status, millis: (clock().0 - began.0) / 1000, told }
+    Probed { status: asking.status, millis: (clock().0 - began.0) / 1000, told }
 }
 
 struct ProbeTalk<'a> {
@@ -61,6 +67,8 @@ struct ProbeTalk<'a> {
     session: Option<HeaderValue>,
     version: Option<McpVersion>,
     sent: u64,
+    /// It refused the version that it says it speaks: servers may want to be asked for one of their list.
+    offered: bool,
 }
 
 impl ProbeTalk<'_> {
@@ -101,7 +109,6 @@ impl ProbeTalk<'_> {
             server_name: text("name"),
             server_version: text("version"),
             protocol_version: self.version.map(|version| version.name().to_owned()),
-            legacy_protocol_version: None,
             flags: serde_json::from_str(&flags.to_json()).unwrap_or_default(),
             items,
         })
@@ -110,7 +117,11 @@ impl ProbeTalk<'_> {
     /// `None`: the server does not speak so.
     async fn discover(&mut self) -> Option<String> {
         self.version = Some(McpVersion::V2026_07_28);
-        let found = self.request("server/discover", Value::Null).await.ok().filter(|result| {
+        let mut told = self.request("server/discover", Value::Null).await;
+        if told.is_err() && self.offered {
+            told = self.request("server/discover", Value::Null).await;
+        }
+        let found = told.ok().filter(|result| {
             let object = RawObject::parse(result).ok();
             let versions = object.as_ref().and_then(|o| object::items(o.raw("supportedVersions")?).map(|v| v.len()));
             versions.is_some_and(|versions| versions > 0) && result.contains(McpVersion::V2026_07_28.name())
@@ -130,14 +141,6 @@ impl ProbeTalk<'_> {
         let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
         self.post("notifications/initialized", note).await?;
         Ok(result)
-    }
-
-    /// Whether a server of the modern era serves clients of earlier versions as well; the version that it then speaks.
-    async fn opens_sessions(&mut self) -> Option<String> {
-        (self.version, self.session) = (None, None);
-        let opened = self.initialize().await;
-        self.leave().await;
-        opened.ok().and(self.version).map(|version| version.name().to_owned())
     }
 
     /// All pages.
@@ -189,6 +192,9 @@ impl ProbeTalk<'_> {
         })?;
         let answer = RawObject::parse(&text).map_err(|_| "the server's answer cannot be read".to_owned())?;
         if let Some(error) = answer.object("error") {
+            let offered = error.object("data").and_then(|data| data.raw("supported").map(str::to_owned));
+            self.offered = error.raw("code") == Some(UNSUPPORTED_VERSION)
+                && offered.is_some_and(|offered| offered.contains(McpVersion::V2026_07_28.name()));
             let said = error.text("message").unwrap_or_default();
             return Err(format!("the server answered {method} with an error: {}", short(&said)));
         }

@@ -13,6 +13,7 @@ mod guard;
 mod identity;
 mod lists;
 mod note;
+mod sessionless;
 mod state;
 mod talk;
 mod target;
@@ -81,7 +82,10 @@ pub(crate) async fn serve(
     if let Some(status) = posted.refused {
         return plain(parts, session, request, status).await;
     }
-    let served = served.in_session(posted.names_session());
+    let found = find_session(parts, &served, &posted);
+    if let Ok(Some(session)) = &found {
+        served.keep_session(session);
+    }
     if request.ask.method == Method::POST {
         let settings = &parts.calls.delivery.settings;
         let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
@@ -103,16 +107,15 @@ pub(crate) async fn serve(
         posted: &posted,
         records,
         down,
-        session: None,
+        session: found.as_ref().ok().cloned().flatten(),
         issued: None,
         has_places: false,
     };
-    let found = turn.find_session();
     let done = match (method, found) {
         (_, Err(error)) => turn.down.error(&error, None).await,
-        (Method::GET, Ok(())) => turn.listen().await,
-        (Method::DELETE, Ok(())) => turn.end_session().await,
-        (_, Ok(())) => turn.post().await,
+        (Method::GET, Ok(_)) => turn.listen().await,
+        (Method::DELETE, Ok(_)) => turn.end_session().await,
+        (_, Ok(_)) => turn.post().await,
     };
     done.map_err(|left| McpStop::Gone(left.into_error()))
 }
@@ -130,18 +133,14 @@ async fn plain(parts: McpParts<'_>, session: &mut Session, request: &Request, st
     down.error(&error, None).await.map_err(|left| McpStop::Gone(left.into_error()))
 }
 
-impl McpTurn<'_, '_> {
-    /// Opens the session that the request names; the one that it may use.
-    fn find_session(&mut self) -> Result<(), RpcError> {
-        let Some(id) = self.posted.session.as_ref().filter(|_| self.posted.names_session()) else { return Ok(()) };
-        let state = self.parts.state;
-        let server = self.served.server.id.to_string();
-        let now = crate::clock::now().micros() / 1_000_000;
-        let good = |session: &McpSession| session.is_good(&server, &self.served.principal, now) && !state.has_ended(id);
-        let opened = McpSession::open(id, state).filter(good);
-        self.session = Some(opened.ok_or_else(RpcError::no_session)?);
-        Ok(())
-    }
+/// The session that the request names, which must be one that it may use.
+fn find_session(parts: McpParts<'_>, served: &McpServed, posted: &Posted) -> Result<Option<McpSession>, RpcError> {
+    let Some(id) = posted.session.as_ref().filter(|_| posted.names_session()) else { return Ok(None) };
+    let state = parts.state;
+    let server = served.server.id.to_string();
+    let now = crate::clock::now().micros() / 1_000_000;
+    let good = |session: &McpSession| session.is_good(&server, &served.principal, now) && !state.has_ended(id);
+    McpSession::open(id, state).filter(good).map(Some).ok_or_else(RpcError::no_session)
 }
 
 /// Of the client's head, all that is for the upstream too.

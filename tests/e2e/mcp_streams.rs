@@ -18,6 +18,15 @@ async fn serve(mut peer: Peer, ids: bool) {
         let answer = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
         let place = |n: usize| if ids { format!("id: {n}\n") } else { String::new() };
         match (seen.method.as_str(), body["method"].as_str().unwrap_or_default()) {
+            ("GET", _) if seen.header("last-event-id") == Some("polled") => {
+                let spoken = json!({"content": [{"type": "text", "text": "a forbidden thing"}]});
+                let tools = json!({"tools": [{"name": "slow"}, {"name": "hidden"}]});
+                let answers = [(5, spoken), (6, tools)].map(|(id, result)| {
+                    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+                    format!("id: answer-{id}\ndata: {answer}\n\n")
+                });
+                peer.send([reply::STREAM, &reply::chunk(answers.concat()), reply::LAST_CHUNK].concat()).await;
+            }
             ("GET", _) => {
                 let from = seen.header("last-event-id").and_then(|id| id.parse::<usize>().ok()).unwrap_or(0);
                 let note = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": from + 1}});
@@ -34,6 +43,12 @@ async fn serve(mut peer: Peer, ids: bool) {
                 peer.send(reply::STREAM).await;
                 peer.gone().await;
                 return;
+            }
+            (_, "tools/call") if body["params"]["name"] == "polled" => {
+                peer.send(
+                    [reply::STREAM, &reply::chunk("id: polled\nretry: 10\ndata: \n\n"), reply::LAST_CHUNK].concat(),
+                )
+                .await;
             }
             (_, "tools/call") => {
                 peer.send(reply::STREAM).await;
@@ -177,4 +192,27 @@ async fn calls_and_streams_end_cleanly_when_the_process_takes_leave() {
     assert!(answer.whole && answer.text().contains("done"), "{}", answer.text());
     while stream.chunk().await.expect("a clean end").is_some() {}
     gateway.process.exit(Duration::from_secs(20)).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_on_the_next_stream_is_filtered_and_judged_there() {
+    let upstream = slow(true).await;
+    let (gateway, key) = served(&upstream, &[]).await;
+    let session = open(&gateway, &key).await;
+    let call = on(&gateway, &key, "POST", &session).json(&tool_call("polled", 5)).send().await.expect(200);
+    assert!(call.text().contains("id: polled") && !call.text().contains("error"), "{}", call.text());
+    let next = || on(&gateway, &key, "GET", &session).header("last-event-id", "polled").send();
+    let told = next().await.expect(200).text();
+    assert!(told.contains("a forbidden thing") && told.contains("answer-5") && told.contains("hidden"), "{told}");
+
+    let off = json!({"capabilities": [{"name": "hidden", "type": "tool", "enabled": false}]});
+    gateway.admin().put("/mcp-servers/slow/capabilities", &off).await.expect(200);
+    let words = json!({"id": "default.contains", "parameters": {"words": ["forbidden"], "operator": "none"}});
+    let guardrail = json!({"name": "words", "checks": [words], "actions": {"deny": true}});
+    let made = gateway.admin().post("/guardrails", &guardrail).await.expect(200).json();
+    let defaults = json!({"defaults": {"output_guardrails": [made["slug"]]}});
+    gateway.admin().put("/admin/workspaces/default", &defaults).await.expect(200);
+    let told = next().await.expect(200).text();
+    assert!(!told.contains("forbidden thing") && told.contains("isError") && told.contains("answer-5"), "{told}");
+    assert!(!told.contains("hidden") && told.contains(r#""name":"slow""#), "{told}");
 }

@@ -47,13 +47,19 @@ beside tools "servers and readers"
 # What else that package asks for is for data frames.
 beside engine "ClickHouse's engine"
 beside generator "a generator of clients"
+beside mcp-2 "the SDK of MCP of both eras"
 
-wanted=$(digest node/package.json node/package-lock.json)
-if ! current node "$wanted"; then
-  echo "Installing the Node SDKs into $env_dir/node" >&2
-  rm -rf "$env_dir/node"
-  mkdir -p "$env_dir/node"
-  cp node/package.json node/package-lock.json "$env_dir/node/"
-  (cd "$env_dir/node" && npm ci --silent --ignore-scripts --no-audit --no-fund)
-  echo "$wanted" >"$env_dir/node/stamp"
-fi
+packages() { # packages FOLDER WHAT: what FOLDER/package.json asks for
+  wanted=$(digest "$1/package.json" "$1/package-lock.json")
+  if ! current "$1" "$wanted"; then
+    echo "Installing $2 into $env_dir/$1" >&2
+    rm -rf "${env_dir:?}/$1"
+    mkdir -p "$env_dir/$1"
+    cp "$1/package.json" "$1/package-lock.json" "$env_dir/$1/"
+    (cd "$env_dir/$1" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+    echo "$wanted" >"$env_dir/$1/stamp"
+  fi
+}
+
+packages node "the Node SDKs"
+packages node-mcp "programs that try servers and clients of MCP"

@@ -416,7 +416,6 @@ pub(super) fn told(sync: &McpSync, health: Option<&McpHealth>) -> Value {
         "server_name": sync.server_name,
         "server_version": sync.server_version,
         "protocol_version": sync.protocol_version,
-        "legacy_protocol_version": sync.legacy_protocol_version,
         "capability_flags": if sync.flags.is_null() { Value::Null } else { sync.flags.clone() },
         "sync_status": Some(status).filter(|status| !status.is_empty()),
         "last_synced_at": answered,

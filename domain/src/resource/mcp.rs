@@ -94,9 +94,6 @@ pub struct McpSync {
     pub server_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
-    /// The version with sessions that it speaks beside one that has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub legacy_protocol_version: Option<String>,
     /// Its capabilities, as it wrote them.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub flags: Value,

@@ -377,12 +377,10 @@ impl McpTurn<'_, '_> {
 
     /// Asks the upstream in the way that it understands.
     async fn ask(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
-        let opens = asked.method == "initialize" && self.target.opens_sessions();
         match (asked.version.era(), self.target.era()) {
-            (Era::Legacy, _) if opens => self.ask_directly(asked).await,
             (Era::Legacy, Era::Legacy) if self.target.member.is_none() => self.ask_directly(asked).await,
             (Era::Modern, Era::Modern) => self.ask_modern(asked).await,
-            (Era::Legacy, Era::Modern) if asked.method == "initialize" => self.open_of_discovery(asked).await,
+            (Era::Legacy, Era::Modern) if asked.method == "initialize" => self.open_modern(asked).await,
             (Era::Legacy, Era::Modern) => self.ask_modern(asked).await,
             (_, Era::Legacy) => self.ask_over_bridge(asked).await,
         }

@@ -27,11 +27,17 @@ pub(super) struct LastMessage {
     pub(super) label: Option<&'static str>,
     /// How the client may come again.
     pub(super) challenge: Option<HeaderValue>,
+    /// There is none: the answer comes on the stream that the client opens next.
+    pub(super) is_elsewhere: bool,
 }
 
 impl LastMessage {
     pub(super) const fn ok(body: String) -> Self {
-        Self { status: 200, body, fault: None, recorded: None, label: None, challenge: None }
+        Self { status: 200, body, fault: None, recorded: None, label: None, challenge: None, is_elsewhere: false }
+    }
+
+    pub(super) fn elsewhere() -> Self {
+        Self { is_elsewhere: true, ..Self::ok(String::new()) }
     }
 
     pub(super) fn error(error: &RpcError, id: Option<&RpcId>) -> Self {
@@ -103,6 +109,9 @@ impl<'a, 's> McpDown<'a, 's> {
 
     /// The answer, in the form that the client takes.
     pub(super) async fn last(&mut self, message: LastMessage) -> Result<(), ClientLeft> {
+        if message.is_elsewhere {
+            return self.finish().await;
+        }
         if self.has_begun || (!self.takes_json && message.status == 200) {
             self.begin().await?;
             let text = sse::message(&message.body);

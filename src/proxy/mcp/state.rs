@@ -5,6 +5,7 @@ use super::authorization::McpAuthorization;
 use super::breaker::McpBreakers;
 use super::drift::ToolDrift;
 use super::lists::McpLists;
+use super::sessionless::SessionlessServers;
 use crate::proxy::cors::{CorsOrigins, is_server_path};
 use ahash::AHashMap;
 use gateway_domain::ports::Vault;
@@ -48,6 +49,7 @@ pub(crate) struct McpState {
     bridges: Mutex<AHashMap<BridgeKey, BridgeSession>>,
     pub(super) breakers: McpBreakers,
     pub(super) drift: ToolDrift,
+    pub(super) sessionless: SessionlessServers,
     pub(super) lists: McpLists,
     /// Whether the process takes leave.
     draining: Box<dyn Fn() -> bool + Send + Sync>,
@@ -102,8 +104,9 @@ impl McpState {
         let numbers = AtomicU64::new(1);
         let (ended, bridges) = (Mutex::default(), Mutex::default());
         let (breakers, drift) = (McpBreakers::default(), ToolDrift::default());
-        let lists = McpLists::new(settings.list_ttl);
-        Self { vault, settings, ended, bridges, breakers, drift, lists, draining: Box::new(draining), numbers }
+        let (sessionless, lists) = (SessionlessServers::default(), McpLists::new(settings.list_ttl));
+        let draining = Box::new(draining);
+        Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, draining, numbers }
     }
 
     /// For requests that the gateway sends in its own name, so that ids of several clients never meet.

@@ -7,7 +7,7 @@ use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
 use gateway_domain::snapshot::{ManagedMcpServer, McpBehind, McpUpstream};
 use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::filter::McpKind;
-use gateway_mcp::session::principal;
+use gateway_mcp::session::{McpSession, principal};
 use gateway_mcp::{Era, McpVersion, merge};
 use http::{HeaderName, HeaderValue};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -80,13 +80,14 @@ impl McpServed {
         Ok(Self { server, targets, lacking, principal })
     }
 
-    /// For a client in a session: servers of both eras are spoken with as those that keep sessions, so that they can ask
-    /// the client for something.
-    pub(super) fn in_session(mut self, has_session: bool) -> Self {
-        for target in self.targets.iter_mut().filter(|target| has_session && target.upstream.opens_sessions) {
-            target.era = Era::Legacy;
+    /// A server of both eras that opened a session for this client is spoken with in it, so that it can ask the client
+    /// for something.
+    pub(super) fn keep_session(&mut self, session: &McpSession) {
+        for target in &mut self.targets {
+            if session.member(&target.part()).is_some() {
+                target.era = Era::Legacy;
+            }
         }
-        self
     }
 
     /// Differs where what the caller sees of tools, of prompts or of resources may differ.
@@ -166,11 +167,6 @@ impl McpTarget {
     /// How the upstream is spoken with.
     pub(super) const fn era(&self) -> Era {
         self.era
-    }
-
-    /// Whether a client of an earlier version finds sessions there.
-    pub(super) fn opens_sessions(&self) -> bool {
-        self.era == Era::Legacy || self.upstream.opens_sessions
     }
 
     /// By what its part of a session is found: two members may have one upstream.

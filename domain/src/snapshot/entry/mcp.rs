@@ -22,8 +22,6 @@ pub struct McpUpstream {
     pub outbound: OutboundUpstream,
     /// The version that it was last found to speak; empty when nobody has asked.
     pub speaks: String,
-    /// Besides, it opens sessions for clients of earlier versions.
-    pub opens_sessions: bool,
     /// What it was last found to be able to, as JSON; empty when nobody has asked.
     pub capabilities: String,
     switches: Switches,
@@ -183,7 +181,6 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         id: McpIntegrationId(row.id),
         outbound: OutboundUpstream::read(row, i.outbound, i.access, build, around)?,
         speaks,
-        opens_sessions: i.sync.legacy_protocol_version.is_some(),
         capabilities,
         switches: i.capabilities,
         accepted,

@@ -54,7 +54,8 @@ impl McpTurn<'_, '_> {
                 Err(last) => return Ok(last),
             },
             UpstreamAnswer::Events(response) => match self.follow(asked, wire, *response).await? {
-                Ok(text) => text,
+                Ok(Some(text)) => text,
+                Ok(None) => return Ok(LastMessage::elsewhere()),
                 Err(error) => return Ok(LastMessage::error(&error, Some(&asked.id))),
             },
             UpstreamAnswer::SessionLost => return Ok(LastMessage::error(&RpcError::no_session(), Some(&asked.id))),
@@ -78,13 +79,14 @@ impl McpTurn<'_, '_> {
         ListKey::new(&self.target.upstream, version, &asked.method, asked.params().as_ref(), self.target.owner.clone())
     }
 
-    /// Events until the one that answers. What comes before it goes down at once.
+    /// Events until the one that answers. What comes before it goes down at once. `None`: the server ended the stream so
+    /// that the client opens another where this one stopped.
     async fn follow(
         &mut self,
         asked: &McpAsked<'_>,
         wire: &RpcId,
         mut response: Response,
-    ) -> Result<Result<String, RpcError>, ClientLeft> {
+    ) -> Result<Result<Option<String>, RpcError>, ClientLeft> {
         let streams = asked.streams && self.down.takes_events && asked.method != "initialize";
         let (began, longest) = (Instant::now(), self.parts.state.settings.longest);
         self.has_places = false;
@@ -110,7 +112,7 @@ impl McpTurn<'_, '_> {
                 self.has_places |= event.id.is_some();
                 if let Some(text) = response_of(&event.data, wire) {
                     response.release(self.parts.calls.delivery.settings.upstream_pool_size);
-                    return Ok(Ok(text));
+                    return Ok(Ok(Some(text)));
                 }
                 let event = match self.target.member {
                     Some(_) => beside::of_member(event, self.target),
@@ -129,7 +131,7 @@ impl McpTurn<'_, '_> {
             if let Some(watch) = &mut watch
                 && self.tell_of_changes(watch).await?
             {
-                return Ok(Ok(answered(asked, r#"{"resultType":"complete"}"#)));
+                return Ok(Ok(Some(answered(asked, r#"{"resultType":"complete"}"#))));
             }
             let left = TICK.saturating_sub(waiting.elapsed()).max(Duration::from_millis(1));
             let left = if watch.is_some() { left.min(LOOK) } else { left };
@@ -144,6 +146,7 @@ impl McpTurn<'_, '_> {
                     events.push(&piece);
                     waiting = Instant::now();
                 }
+                Ok(Ok(None)) if self.has_places && streams && self.target.member.is_none() => return Ok(Ok(None)),
                 Ok(Ok(None)) => {
                     return Ok(Err(RpcError::own(502, "The MCP server ended its stream without an answer")));
                 }

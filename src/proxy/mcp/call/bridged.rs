@@ -6,7 +6,14 @@ use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
 use crate::proxy::mcp::talk::result_of;
 use crate::proxy::mcp::upstream::{UpstreamAsk, UpstreamCalls};
-use gateway_mcp::{McpVersion, RpcError, RpcId, bridge};
+use gateway_mcp::{McpVersion, RawObject, RpcError, RpcId, bridge};
+use std::time::Instant;
+
+/// Whether an error is the server's own, and none of those by which the gateway tells that it got no answer.
+fn is_told(body: &str) -> bool {
+    let code = RawObject::parse(body).ok().and_then(|body| body.object("error")?.raw("code")?.parse::<i64>().ok());
+    code.is_some_and(|code| code < 0)
+}
 
 impl McpTurn<'_, '_> {
     /// A request in a session that stands for its caller, or that is a part of the client's own.
@@ -52,8 +59,23 @@ impl McpTurn<'_, '_> {
         }
     }
 
-    /// `initialize` before an upstream that has no such thing.
-    pub(super) async fn open_of_discovery(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+    /// `initialize` before an upstream that needs none: one of both eras opens a session all the same, and for any other
+    /// the gateway answers.
+    pub(super) async fn open_modern(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let known = &self.parts.state.sessionless;
+        if !known.has(&self.target.upstream, Instant::now()) {
+            let opened = self.ask_directly(asked).await?;
+            if opened.label.is_none() {
+                return Ok(opened);
+            }
+            if is_told(&opened.body) {
+                known.note(&self.target.upstream, Instant::now());
+            }
+        }
+        self.open_of_discovery(asked).await
+    }
+
+    async fn open_of_discovery(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let wire = RpcId::of(&format!("g{}", self.parts.state.number()));
         let params = bridge::to_modern(None);
         let body = format!(r#"{{"jsonrpc":"2.0","id":{},"method":"server/discover","params":{params}}}"#, wire.json());

@@ -285,10 +285,24 @@ async fn in_time<T>(asking: MemberAsk<'_, T>, within: Duration) -> Result<T, Rpc
 
 /// A session with one that keeps any.
 async fn opened(talk: &McpTalk<'_>, params: &str) -> Result<Option<BridgeSession>, RpcError> {
-    if !talk.calls.target.opens_sessions() {
+    let target = talk.calls.target;
+    if target.era() == Era::Legacy {
+        return talk::open(talk.calls, params).await.map(Some);
+    }
+    // One of both eras opens a session as well; no other needs any.
+    let known = &talk.state.sessionless;
+    if known.has(&target.upstream, Instant::now()) {
         return Ok(None);
     }
-    talk::open(talk.calls, params).await.map(Some)
+    match talk::open(talk.calls, params).await {
+        Ok(session) => Ok(Some(session).filter(|session| session.id.is_some())),
+        Err(error) => {
+            if error.code < 0 {
+                known.note(&target.upstream, Instant::now());
+            }
+            Ok(None)
+        }
+    }
 }
 
 /// Bytes of what a client says it can do, as far as its session carries them.

@@ -5,12 +5,15 @@ use super::answer::TICK;
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::guard::with_result;
 use crate::proxy::mcp::lists;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamCalls};
 use crate::proxy::mcp::watch::{LOOK, ListWatch, WatchedLists};
-use gateway_mcp::sse::McpEvents;
-use gateway_mcp::{Era, McpVersion, RpcError};
+use gateway_mcp::filter::{self, McpKind};
+use gateway_mcp::sse::{McpEvent, McpEvents};
+use gateway_mcp::{Era, McpVersion, RpcError, RpcMessage};
 use http::Method;
+use std::borrow::Cow;
 use std::time::Instant;
 
 impl<'a> McpTurn<'a, '_> {
@@ -66,6 +69,36 @@ impl<'a> McpTurn<'a, '_> {
         Ok(LastMessage::ok(over))
     }
 
+    /// The answer to an earlier request, whose own stream ended before it, as it would have been there: without what the
+    /// caller may not see, and judged. Everything else stays as it came.
+    async fn as_answered(&mut self, event: McpEvent) -> Result<McpEvent, ClientLeft> {
+        let Ok(RpcMessage::Response { id, envelope, .. }) = RpcMessage::parse(&event.data) else { return Ok(event) };
+        let Some(result) = envelope.raw("result").map(str::to_owned) else { return Ok(event) };
+        let (target, drift) = (self.target, &self.parts.state.drift);
+        let mut seen = result.clone();
+        for kind in McpKind::ALL {
+            let allow =
+                |name: &str, item: &str| target.allows(kind, name) && drift.sees(&target.upstream, kind, name, item);
+            if let Ok(Cow::Owned(filtered)) = filter::filtered(&seen, kind, &allow) {
+                seen = filtered;
+            }
+        }
+        // Which tool it was is not known any more.
+        let asked = McpAsked {
+            id,
+            method: "tools/call".to_owned(),
+            envelope: &envelope,
+            version: McpVersion::NEWEST_LEGACY,
+            streams: true,
+        };
+        let answered = LastMessage::ok(with_result(&event.data, &seen));
+        let judged = match self.guard_of(&asked, "").await? {
+            Ok(mut guard) => self.judged_answer(&asked, answered, guard.as_mut()).await?,
+            Err(refused) => refused,
+        };
+        Ok(McpEvent { data: judged.body, ..event })
+    }
+
     /// The stream of notices that a legacy client listens to.
     pub(crate) async fn listen(&mut self) -> Result<(), ClientLeft> {
         let modern = self.posted.version().ok().flatten().is_some_and(McpVersion::is_modern_name);
@@ -99,6 +132,7 @@ impl<'a> McpTurn<'a, '_> {
         loop {
             while let Ok(Some(event)) = events.next_event() {
                 self.heard(&event.data);
+                let event = self.as_answered(event).await?;
                 self.down.event(&event).await?;
             }
             if self.tell_of_changes(&mut watch).await? {
