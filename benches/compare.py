@@ -24,6 +24,7 @@ KINDS = {"nginx": Nginx, "bare": Bare, "gateway": Gateway, "on": RecordsOn, "off
          "redis-tokens": TokensOnRedis, "redis-cost": CostOnRedis, "guarded": Guarded}
 GATEWAYS = set(KINDS) - {"nginx", "bare"}
 WORKER_BOUND = 0.8  # of bare Pingora's CPU per request, on c1pin
+TOOL_BOUND = 2.5  # of bare Pingora's CPU per call of a tool, equal bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Scenario:
     arguments: tuple = ()
     pinned: bool = False
     streaming: bool = False
+    tool: bool = False
 
 
 STREAM = ("--stream",)
@@ -43,6 +45,8 @@ SCENARIOS = [
     Scenario("c64", "1 KB JSON, 64 connections", 64),
     Scenario("sse1", "streams of 53 events, 1 connection", 1, STREAM, streaming=True),
     Scenario("sse32", "streams of 53 events, 32 connections", 32, STREAM, streaming=True),
+    Scenario("tool1", "calls of an MCP tool, 1 KB JSON, 1 connection, everything on one core", 1, ("--tool",), pinned=True, tool=True),
+    Scenario("tool32", "calls of an MCP tool, 1 KB JSON, 32 connections", 32, ("--tool",), tool=True),
     Scenario("body1m", "1 MB JSON, 8 connections", 8, ("--body-size", str(1 << 20))),
 ]
 
@@ -118,10 +122,10 @@ def settle(process):
 
 def drive(rig, contender, scenario, seconds):
     """Runs the load, and returns its report and the peak of the contender's memory."""
-    command = [rig.load, "run", contender.url, "-c", str(scenario.connections), "-d", str(seconds),
+    command = [rig.load, "run", contender.tool_url if scenario.tool else contender.url, "-c", str(scenario.connections), "-d", str(seconds),
                *scenario.arguments]
     if not scenario.streaming:
-        command += ["--expect", '"choices"']
+        command += ["--expect", '"content"' if scenario.tool else '"choices"']
     for name, value in contender.headers.items():
         command += ["-H", f"{name}: {value}"]
     if scenario.pinned:
@@ -216,6 +220,9 @@ def count_records(gateway):
 
 def broken_bounds(results, complete):
     broken = [] if complete else ["records ≠ requests"]
+    tool = ratio(results.get("tool1", []), "gateway", "worker_us", "bare pingora")
+    if tool is not None and tool > TOOL_BOUND:
+        broken.append(f"a call of a tool takes {tool:.2f} of bare Pingora's CPU, bound {TOOL_BOUND}")
     worker = ratio(results.get("c1pin", []), "gateway", "worker_us", "bare pingora")
     if worker is None:
         broken.append("c1pin was not measured")

@@ -45,7 +45,7 @@ pub(crate) use credential_trial::CredentialTester;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, UnpricedCalls};
 pub(crate) use intake::known_key;
-pub(crate) use mcp::{McpAuthorization, McpSettings, McpState};
+pub(crate) use mcp::{McpAuthorization, McpFigures, McpSettings, McpState};
 pub(crate) use own_tokens::OwnTokens;
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
@@ -101,7 +101,7 @@ pub(crate) struct Gateway {
     pub(crate) door: Arc<dyn Doorkeeper>,
     pub(crate) uses: Arc<dyn KeyUses>,
     pub(crate) control: ControlPlane,
-    pub(crate) mcp: McpState,
+    pub(crate) mcp: Arc<McpState>,
     pub(crate) own_tokens: OwnTokens,
     pub(crate) batches: SharedBatches,
     /// Sends requests through here that are only supposed.

@@ -39,8 +39,8 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpSettings, McpState, OwnTokens, ProxySettings,
-    ReplyNames, UnpricedCalls, known_key,
+    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpFigures, McpSettings, McpState, OwnTokens,
+    ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
@@ -135,7 +135,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
     let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
     let gateway = Gateway {
-        mcp: mcp_state(&settings, &booted, &process)?,
+        mcp: mcp_state(&settings, &booted, &process, &metrics)?,
         own_tokens: OwnTokens::default(),
         batches: batches::open(&settings, &booted, (&metrics, &control))?,
         explainer,
@@ -188,7 +188,12 @@ fn look_after(
     Ok(())
 }
 
-fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Result<McpState, String> {
+fn mcp_state(
+    settings: &Settings,
+    booted: &Booted,
+    process: &Arc<Process>,
+    metrics: &Metrics,
+) -> Result<Arc<McpState>, String> {
     // The place where browsers reach this installation is one of its own.
     let public = settings.public_url.iter().map(|url| {
         let mut parts = url.splitn(4, '/');
@@ -207,7 +212,10 @@ fn mcp_state(settings: &Settings, booted: &Booted, process: &Arc<Process>) -> Re
         authorization,
     };
     let process = process.clone();
-    Ok(McpState::new(booted.vault.clone(), told, move || process.is_draining()))
+    let state = Arc::new(McpState::new(booted.vault.clone(), told, move || process.is_draining()));
+    let figures = McpFigures::new(state.clone()).and_then(|figures| metrics.register(Box::new(figures)));
+    figures.map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    Ok(state)
 }
 
 /// What makes calls, of providers and of services that guardrails ask.

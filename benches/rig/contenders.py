@@ -11,6 +11,7 @@ import urllib.request
 from .processes import Process
 
 CHAT = "/v1/chat/completions"
+TOOL = "/bench/mcp"
 
 NGINX = """
 worker_processes {threads}; daemon off; pid {dir}/pid; error_log {dir}/error.log error;
@@ -70,6 +71,10 @@ class Contender:
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}{CHAT}"
+
+    @property
+    def tool_url(self):
+        return f"http://127.0.0.1:{self.port}{TOOL}"
 
     def wait_ready(self, probe_url=None, timeout=120):
         until = time.time() + timeout
@@ -148,11 +153,14 @@ class Gateway(Contender):
             *rig.wrap, rig.gateway, "serve", "--data-dir", data, "--threads", str(rig.threads),
             "--listen", f"127.0.0.1:{self.port}", "--admin-listen", f"127.0.0.1:{admin_port}",
             "--trusted-custom-hosts", "127.0.0.1", *elsewhere,
+            # Servers of tools are asked what they offer when they are saved, and not while something is measured.
+            "--mcp-sync-interval", "0s",
             "--bootstrap-admin-key", self.admin_key, "--bootstrap-workspace-key", workspace_key], rig.dir,
             # A line per request to a log file is off, as in nginx; the records are stored.
             env={"GATEWAY_ACCESS_LOG": "false"})
         self.wait_ready(f"http://127.0.0.1:{admin_port}/health/ready")
         config = self._configure(f"http://127.0.0.1:{rig.upstream_port}/v1")
+        self._serve_tools(f"http://127.0.0.1:{rig.upstream_port}{TOOL}")
         self.headers = {"authorization": f"Bearer {workspace_key}", "x-gateway-config": config}
 
     def _configure(self, upstream):
@@ -172,6 +180,16 @@ class Gateway(Contender):
         config = self._create("configs", {
             "name": "bench", "config": {"provider": "@bench", "retry": {"attempts": 1}} | self.more})
         return config["slug"]
+
+    def _serve_tools(self, upstream):
+        """A server of one tool, which is held to a limit of its own."""
+        self._create("mcp-integrations", {
+            "name": "bench", "slug": "bench-tools", "url": upstream, "auth_type": "none", "transport": "http"})
+        self._create("mcp-servers", {"name": "bench", "slug": "bench", "mcp_integration_id": "bench-tools"})
+        if "requests" in self.limits:
+            self._create("policies/rate-limits", {
+                "name": "tools", "type": "requests", "target": "mcp_tools", "unit": "rpm", "value": 1_000_000_000,
+                "group_by": [{"key": "api_key"}], "conditions": [{"key": "workspace_id", "value": "*"}]})
 
     def _create(self, what, body):
         return request(f"{self.admin}/{what}", body, {"x-gateway-api-key": self.admin_key})

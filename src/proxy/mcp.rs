@@ -8,6 +8,7 @@ mod call;
 mod door;
 mod down;
 mod drift;
+mod figures;
 mod gate;
 mod guard;
 mod identity;
@@ -21,6 +22,7 @@ mod upstream;
 mod watch;
 
 pub(crate) use authorization::{McpAuthorization, McpChallenge};
+pub(crate) use figures::McpFigures;
 pub(crate) use state::{McpSettings, McpState};
 
 use super::body::{self, BodyError, BodyLimits, Permit};

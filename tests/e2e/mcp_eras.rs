@@ -45,6 +45,8 @@ async fn a_server_that_opens_no_sessions_is_asked_for_one_once() {
         assert!(opened.header("mcp-session-id").is_none());
     }
     assert_eq!(served.mcp.heard("initialize").len(), 1);
+    let metrics = served.gateway.metrics().await;
+    assert!(metrics.contains(r#"gateway_mcp_kept{table="sessionless_servers"} 1"#), "{metrics}");
     let answer = served.post(None, &tool_call("echo", 1)).await.expect(200).json();
     assert_eq!(answer["result"]["content"][0]["text"], r#"{"say":"hi"}"#);
 }

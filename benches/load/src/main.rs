@@ -8,6 +8,7 @@ mod report;
 mod request;
 mod run;
 mod sse;
+mod tool;
 mod upstream;
 mod wire;
 

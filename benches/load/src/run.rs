@@ -15,6 +15,7 @@ use crate::client::{Client, Failure};
 use crate::report::{Report, Tally};
 use crate::request::{Url, chat_body, post};
 use crate::sse::Watch;
+use crate::tool;
 
 /// After a failed connect, so that a dead server is not hammered.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
@@ -37,6 +38,8 @@ pub(crate) struct Settings {
     body_file: Option<PathBuf>,
     #[arg(long, default_value = "gpt-4o-mini")]
     model: String,
+    #[arg(long, help = "call a tool of an MCP server in the place of a model")]
+    tool: bool,
     #[arg(long, help = "ask for streams, read them whole and time their content")]
     stream: bool,
     #[arg(long, help = "count an answer whose body lacks this text as an error")]
@@ -69,11 +72,16 @@ pub(crate) async fn run(settings: &Settings) -> Result<Report, std::io::Error> {
     let url: Url = settings.url.parse()?;
     let body = match &settings.body_file {
         Some(path) => std::fs::read_to_string(path)?,
+        None if settings.tool => tool::call_body(settings.body_size),
         None => chat_body(settings.body_size, &settings.model, settings.stream),
     };
+    let mut headers = settings.headers.clone();
+    if settings.tool {
+        headers.extend(tool::call_headers());
+    }
     let started = Instant::now();
     let job = Arc::new(Job {
-        request: post(&url, &settings.headers, &body)?,
+        request: post(&url, &headers, &body)?,
         url,
         stream: settings.stream,
         expect: settings.expect.clone(),

@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, yield_now};
 
+use crate::tool;
 use crate::wire::{RequestHead, request_head};
 
 const READ_SIZE: usize = 64 * 1024;
@@ -89,7 +90,9 @@ impl Upstream {
                 stream.write_all(self.count().as_bytes()).await?;
             } else {
                 self.requests.fetch_add(1, Ordering::Relaxed);
-                if says_true(body, b"\"stream\"") {
+                if let Some(told) = tool::answer(body) {
+                    stream.write_all(json(&told).as_bytes()).await?;
+                } else if says_true(body, b"\"stream\"") {
                     self.streams.fetch_add(1, Ordering::Relaxed);
                     let usage = says_true(body, b"\"include_usage\"");
                     write_events(&mut stream, if usage { &self.stream_usage } else { &self.stream }).await?;

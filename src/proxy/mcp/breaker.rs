@@ -34,6 +34,10 @@ fn key(upstream: &McpUpstream) -> BrokenKey {
 }
 
 impl McpBreakers {
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// For how long it is still left alone.
     pub(super) fn rests(&self, upstream: &McpUpstream, now: Instant) -> Option<Duration> {
         self.left(key(upstream), now)

@@ -30,12 +30,25 @@ impl ToolDrift {
         if upstream.accepts(name, item) {
             return true;
         }
+        self.note((upstream.revision, upstream.id.0), name);
+        false
+    }
+
+    fn note(&self, key: DriftKey, name: &str) {
         let mut all = self.0.lock();
-        all.entry((upstream.revision, upstream.id.0)).or_default().insert(name.to_owned());
+        let names = all.entry(key).or_default();
+        // A server may make names up; one that nobody accepted cannot be called anyhow.
+        if names.len() < MOST {
+            names.insert(name.to_owned());
+        }
         while all.len() > 1 && all.values().map(BTreeSet::len).sum::<usize>() > MOST {
             all.pop_first();
         }
-        false
+    }
+
+    /// Names in all.
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().values().map(BTreeSet::len).sum()
     }
 
     pub(super) fn has(&self, upstream: &McpUpstream, kind: McpKind, name: &str) -> bool {
@@ -43,5 +56,34 @@ impl ToolDrift {
             return false;
         }
         self.0.lock().get(&(upstream.revision, upstream.id.0)).is_some_and(|names| names.contains(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_that_are_remembered_are_bounded() {
+        let drift = ToolDrift::default();
+        let key = |n: i64| (n, Uuid::from_u128(1));
+        for integration in 1..=5 {
+            for tool in 0..5_000 {
+                drift.note(key(integration), &format!("tool-{tool}"));
+            }
+        }
+        assert_eq!(drift.len(), MOST);
+        for tool in 0..MOST + 10 {
+            drift.note(key(9), &format!("tool-{tool}"));
+        }
+        assert_eq!(drift.len(), MOST, "one server has no more than all");
+        let drift = ToolDrift::default();
+        for integration in 1..=5 {
+            for tool in 0..5_000 {
+                drift.note(key(integration), &format!("tool-{tool}"));
+            }
+        }
+        let all = drift.0.lock();
+        assert!(!all.contains_key(&key(1)) && all.contains_key(&key(2)), "those that were seen first go first");
     }
 }

@@ -77,6 +77,14 @@ impl McpLists {
         Self { shelf: Mutex::default(), lasts }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.shelf.lock().all.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.shelf.lock().bytes
+    }
+
     pub(super) const fn are_kept(&self) -> bool {
         !self.lasts.is_zero()
     }

@@ -18,11 +18,15 @@ type RefusalKey = (Uuid, i64);
 #[derive(Debug, Default)]
 pub(super) struct SessionlessServers(Mutex<AHashMap<RefusalKey, Instant>>);
 
-const fn key(upstream: &McpUpstream) -> RefusalKey {
+fn key(upstream: &McpUpstream) -> RefusalKey {
     (upstream.id.0, upstream.revision)
 }
 
 impl SessionlessServers {
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
     pub(super) fn has(&self, upstream: &McpUpstream, now: Instant) -> bool {
         self.holds(&key(upstream), now)
     }

@@ -109,6 +109,19 @@ impl McpState {
         Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, draining, numbers }
     }
 
+    /// How many rows each table has.
+    pub(super) fn kept(&self) -> [(&'static str, usize); 7] {
+        [
+            ("broken_servers", self.breakers.len()),
+            ("changed_tools", self.drift.len()),
+            ("ended_sessions", self.ended.lock().order.len()),
+            ("list_bytes", self.lists.bytes()),
+            ("lists", self.lists.len()),
+            ("sessionless_servers", self.sessionless.len()),
+            ("sessions_of_callers", self.bridges.lock().len()),
+        ]
+    }
+
     /// For requests that the gateway sends in its own name, so that ids of several clients never meet.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
