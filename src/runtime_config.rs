@@ -41,6 +41,8 @@ impl IndexedPolicies {
 pub(crate) struct RuntimeConfig {
     pub(crate) snapshot: Arc<Snapshot>,
     limits: HashMap<WorkspaceId, IndexedPolicies>,
+    /// Some integration keeps objects of workspaces apart: who has none of these pays nothing for it.
+    pub(crate) isolates_objects: bool,
 }
 
 impl RuntimeConfig {
@@ -52,7 +54,8 @@ impl RuntimeConfig {
     fn next(&self, snapshot: Snapshot) -> Self {
         let limited = snapshot.workspaces().filter(|w| !w.policies().is_empty() || !w.usage_policies().is_empty());
         let limits = limited.map(|w| (w.id, IndexedPolicies::of(w, self.limits.get(&w.id)))).collect();
-        Self { snapshot: Arc::new(snapshot), limits }
+        let isolates_objects = snapshot.upstreams().any(|upstream| upstream.isolates_objects);
+        Self { snapshot: Arc::new(snapshot), limits, isolates_objects }
     }
 }
 
@@ -79,7 +82,8 @@ impl ConfigHandle {
     /// As a node of this deployment, with nothing configured yet.
     #[must_use]
     pub(crate) fn of_deployment(self, slug: Option<&str>) -> Self {
-        let empty = RuntimeConfig { snapshot: Arc::new(Snapshot::of_deployment(slug)), limits: HashMap::new() };
+        let snapshot = Arc::new(Snapshot::of_deployment(slug));
+        let empty = RuntimeConfig { snapshot, ..RuntimeConfig::default() };
         self.current.store(Arc::new(empty));
         self
     }

@@ -85,6 +85,50 @@ pub fn touches(method: &Method, tail: &str) -> Touches {
     if makes && *method == Method::POST { Touches::Makes } else { Touches::Asks }
 }
 
+/// What stands in paths between ids and behind them.
+const WORDS: &[&str] = &[
+    "cancel",
+    "checkpoints",
+    "compact",
+    "complete",
+    "content",
+    "events",
+    "file_batches",
+    "files",
+    "input_items",
+    "input_tokens",
+    "items",
+    "messages",
+    "output",
+    "parts",
+    "pause",
+    "resume",
+    "runs",
+    "search",
+    "steps",
+    "submit_tool_outputs",
+];
+
+/// Texts in the fields of ids that name no object.
+const NO_IDS: &[&str] = &["", "auto", "none"];
+
+/// Whether a path names an object by the id that its provider gave it.
+pub fn raw_in_path(tail: &str) -> bool {
+    let below = ROOTS.iter().find_map(|root| tail.strip_prefix(root).filter(|rest| is_below(rest)));
+    let mut segments = below.unwrap_or_default().split('/').filter(|segment| !segment.is_empty());
+    segments.any(|segment| !WORDS.contains(&segment) && sealed_part(segment).is_none())
+}
+
+/// The same of the text in a field that may name one. An `id` of no known kind is the client's own.
+pub fn is_raw(field: &str, text: &str) -> bool {
+    !NO_IDS.contains(&text) && sealed_part(text).is_none() && (field != "id" || !kind_of(text).is_empty())
+}
+
+/// Whether the path is that of a list of all that a provider keeps of a kind.
+pub fn is_list(tail: &str) -> bool {
+    ROOTS.contains(&tail.trim_end_matches('/'))
+}
+
 fn is_below(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('/')
 }
@@ -178,6 +222,31 @@ pub fn is_id_of_object(place: &IdPlace<'_>, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_a_provider_gave_are_told_from_bound_ones() {
+        for (tail, raw) in [
+            ("/files", false),
+            ("/files/file-1/content", true),
+            ("/files/file-gw1_AAAA/content", false),
+            ("/threads/thread_gw1_AAAA/messages/msg_1", true),
+            ("/responses/input_tokens", false),
+            ("/chat/completions", false),
+        ] {
+            assert_eq!(raw_in_path(tail), raw, "{tail}");
+        }
+        for (field, text, raw) in [
+            ("file_id", "file-1", true),
+            ("file_id", "0193", true),
+            ("file_id", "file-gw1_AAAA", false),
+            ("container", "auto", false),
+            ("id", "call_1", false),
+            ("id", "rs_1", true),
+        ] {
+            assert_eq!(is_raw(field, text), raw, "{field} {text}");
+        }
+        assert!(is_list("/files/") && is_list("/vector_stores") && !is_list("/files/file-1"));
+    }
 
     #[test]
     fn paths_say_what_is_made_and_what_is_asked() {

@@ -7,8 +7,8 @@ use super::headers::{GatewayHeaders, SELF, suffix_of};
 use super::own_tokens::OwnTokenError;
 use super::record::CapturePolicy;
 use super::request::{
-    AskedFor, Caller, Content, LastLook, PromptAsk, Request, Route, Tenant, TenantGuardrails, Waited, chat_route,
-    prompt_asked,
+    AskedFor, Caller, Content, LastLook, PromptAsk, RawNames, Request, Route, Tenant, TenantGuardrails, Waited,
+    chat_route, prompt_asked,
 };
 use super::short_keys::{ShortKey, goes_round};
 use super::{handshake, tenants, trace};
@@ -180,6 +180,7 @@ pub(crate) fn receive(
             reckoned: OnceLock::new(),
             untouched_model: None,
             pin: None,
+            raw_names: RawNames::default(),
             upload: None,
             continues: None,
             first_event: short.and_then(|short| short.first_event()),

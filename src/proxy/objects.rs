@@ -2,6 +2,7 @@
 //! could reach several, answers give them bound: sealed with the provider in them. A bound id leads the call that names it
 //! to that provider and to no other. Knows no store, as there is none.
 
+mod isolation;
 mod stream;
 
 pub(crate) use stream::BoundStream;
@@ -30,6 +31,7 @@ fn unknown() -> Fault {
 
 /// Puts providers' own ids in the place of bound ones, in path, query and body, and notes where they lead.
 pub(crate) async fn unbind(seal: &dyn IdSeal, request: &mut Request) -> Result<(), Fault> {
+    isolation::look(request);
     let marked = |text: &[u8]| MARK.find(text).is_some();
     let route = &request.ask.route;
     if marked(route.path.as_bytes()) || route.query.as_deref().is_some_and(|query| marked(query.as_bytes())) {
@@ -157,9 +159,13 @@ impl<'a> Opener<'a> {
 pub(crate) fn route(config: &Config, inline: bool, request: &mut Request) -> Result<ObjectRoute, Fault> {
     if let Some(pin) = request.ask.pin.clone() {
         let only = pinned(&pin.at, config, inline, request).ok_or_else(unknown)?;
+        isolation::judge(config, inline, request)?;
         return Ok(ObjectRoute { only: Some(only), binds: true });
     }
     let touches = kept::touches(&request.ask.method, request.ask.route.tail());
+    if isolation::judge(config, inline, request)? {
+        return Ok(ObjectRoute { only: None, binds: touches != Touches::Nothing });
+    }
     if touches == Touches::Nothing || !has_several(config, inline, request) {
         return Ok(ObjectRoute::default());
     }

@@ -113,6 +113,15 @@ pub(crate) struct AskedModel {
     pub(crate) unread: bool,
 }
 
+/// Whether a request names an object by the id that its provider gave it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RawNames {
+    /// It was looked at.
+    pub(crate) looked: bool,
+    /// Which part of the request says so.
+    pub(crate) field: Option<String>,
+}
+
 /// The provider that a request names by a bound id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PinnedTo {
@@ -255,6 +264,8 @@ pub(crate) struct AskedFor {
     pub(crate) untouched_model: Option<AskedModel>,
     /// It names an object that one provider keeps.
     pub(crate) pin: Option<PinnedTo>,
+    /// What it named before bound ids were opened.
+    pub(crate) raw_names: RawNames,
     /// The kept response that it went on from, as the client named it: what that holds stands in the content now.
     pub(crate) continues: Option<Arc<str>>,
     /// Its body is not held, but streams up.

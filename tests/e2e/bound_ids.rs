@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// A provider that keeps objects under ids of its own, and knows no others.
-async fn keeping(name: &'static str) -> Upstream {
+pub(crate) async fn keeping(name: &'static str) -> Upstream {
     Upstream::replying(move |seen| kept(name, seen)).await
 }
 
-fn kept(name: &str, seen: &Seen) -> Vec<u8> {
+pub(crate) fn kept(name: &str, seen: &Seen) -> Vec<u8> {
     let path = seen.target.trim_start_matches("/v1");
     let (file, batch, response) = (format!("file-{name}"), format!("batch_{name}"), format!("resp_{name}"));
     let described = json!({ "id": file, "object": "file", "bytes": 3, "filename": file, "purpose": "batch" });
@@ -60,7 +60,7 @@ async fn upload(gateway: &Gateway, config: &Value) -> Answer {
     gateway.post("/v1/files").config(config).body(FORM, body).send().await.expect(200)
 }
 
-fn id(answer: &Answer) -> String {
+pub(crate) fn id(answer: &Answer) -> String {
     answer.json()["id"].as_str().expect("an id").to_owned()
 }
 

@@ -115,6 +115,8 @@ mod hostile;
 #[cfg(test)]
 mod in_force;
 #[cfg(test)]
+mod isolated_objects;
+#[cfg(test)]
 mod jobs;
 #[cfg(test)]
 mod journal;

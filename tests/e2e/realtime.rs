@@ -10,7 +10,7 @@ const PATH: &str = "/v1/realtime?model=gpt-realtime";
 
 /// What providers of these tests heard, in order.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Value>>>);
+pub(crate) struct Heard(Arc<Mutex<Vec<Value>>>);
 
 impl Heard {
     fn note(&self, event: &Value) {
@@ -93,18 +93,18 @@ fn config(provider: &LiveProvider) -> String {
     json!({ "provider": "openai", "api_key": "sk-upstream", "custom_host": provider.url() }).to_string()
 }
 
-async fn open(gateway: &Gateway, provider: &LiveProvider, key: &str, trace: &str) -> Socket {
+pub(crate) async fn open(gateway: &Gateway, provider: &LiveProvider, key: &str, trace: &str) -> Socket {
     let config = config(provider);
     let headers = [("x-gateway-api-key", key), ("x-gateway-config", config.as_str()), ("x-gateway-trace-id", trace)];
     Socket::open(gateway.proxy, PATH, &headers).await.expect("it opens")
 }
 
-fn create() -> Value {
+pub(crate) fn create() -> Value {
     json!({ "type": "response.create" })
 }
 
 /// The records of a trace, by their operation: that of the session, and those of its parts in order.
-async fn records(gateway: &Gateway, trace: &str, count: usize) -> (Value, Vec<Value>) {
+pub(crate) async fn records(gateway: &Gateway, trace: &str, count: usize) -> (Value, Vec<Value>) {
     let admin = gateway.admin();
     let rows = eventually(&format!("{count} records of {trace}"), || async {
         let list = admin.get(&format!("/logs?trace_id={trace}&page_size=50")).await.expect(200).json();
@@ -230,7 +230,7 @@ async fn a_budget_that_runs_out_ends_a_session_by_rule() {
 }
 
 /// Holds each response until it is told to go on.
-async fn holding() -> (LiveProvider, Heard, tokio::sync::watch::Sender<u32>) {
+pub(crate) async fn holding() -> (LiveProvider, Heard, tokio::sync::watch::Sender<u32>) {
     let heard = Heard::default();
     let (go, goes) = tokio::sync::watch::channel(0);
     let noted = heard.clone();

@@ -2,6 +2,7 @@
 //! its record.
 
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, call::Call, eventually, hello, reply, with};
+use crate::realtime::{create, holding, open, records};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,4 +113,38 @@ async fn an_upgrade_under_a_thousand_streams_loses_nothing() {
         (told["total"] == all + answered).then_some(())
     })
     .await;
+}
+
+/// A socket cannot be handed over: who is silent is told to come again, who waits for an answer gets it first, and both
+/// come to the new process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn realtime_sessions_end_well_in_an_upgrade_and_open_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("upgrade.sock").display().to_string();
+    let mut old = Gateway::with(&["--upgrade-sock", &socket]).await;
+    let (provider, _, _go) = holding().await;
+    let (busy_provider, _, busy_go) = holding().await;
+    let mut quiet = open(&old, &provider, WORKSPACE_KEY, "quiet").await;
+    quiet.event("session.created").await;
+    let mut busy = open(&old, &busy_provider, WORKSPACE_KEY, "busy").await;
+    busy.say(&create()).await;
+    busy.event("response.created").await;
+    let mut new = old.succeed(&["--upgrade", "--upgrade-sock", &socket]);
+    old.process.signal("QUIT");
+    new.ready_as_successor(&old).await;
+    assert_eq!(quiet.end().await.code(), Some(1001), "going away: the client opens another");
+    assert!(old.process.exited().is_none(), "the old process left a response behind");
+    let mut again = open(&new, &provider, WORKSPACE_KEY, "again").await;
+    again.event("session.created").await;
+    busy_go.send_replace(1);
+    busy.event("response.done").await;
+    assert_eq!(busy.end().await.code(), Some(1001));
+    drop((quiet, busy));
+    let status = old.process.exit(Duration::from_secs(30)).await;
+    assert!(status.success(), "{status}");
+    let (session, parts) = records(&new, "busy", 2).await;
+    assert_eq!((&session["realtime"]["ended"], parts.len()), (&json!("draining"), 1), "{session}");
+    assert_eq!(parts[0]["realtime"]["status"], "completed");
+    again.say(&create()).await;
+    again.event("response.created").await;
 }

@@ -50,6 +50,9 @@ pub struct Configurations {
     pub openai_organization: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openai_project: Option<String>,
+    /// Objects that the provider keeps are found by ids of the workspace that made them, and by no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub isolate_objects: bool,
     /// Settings of a cloud by name ([`cloud::SETTINGS`]); those that are secrets, sealed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cloud: BTreeMap<String, String>,

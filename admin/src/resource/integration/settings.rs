@@ -2,7 +2,7 @@
 
 mod cloud;
 
-use crate::input::{Body, Edit};
+use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
@@ -32,6 +32,8 @@ struct Given {
     openai_organization: Edit<String>,
     #[serde(default)]
     openai_project: Edit<String>,
+    #[serde(default)]
+    isolate_objects: Edit<Flag>,
 }
 
 /// A credential sealed, with its mask. The mask of the stored one keeps it.
@@ -80,6 +82,9 @@ pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call
     }
     given.openai_organization.onto(&mut stored.openai_organization);
     given.openai_project.onto(&mut stored.openai_project);
+    if let Some(flag) = given.isolate_objects.or_default() {
+        stored.isolate_objects = flag.0;
+    }
     Ok(())
 }
 
@@ -144,6 +149,9 @@ pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
         if let Some(value) = value {
             view.insert(name.into(), value.as_str().into());
         }
+    }
+    if stored.isolate_objects {
+        view.insert("isolate_objects".into(), true.into());
     }
     cloud::show(&stored.cloud, &mut view, &shown);
     if !headers.is_empty() {

@@ -34,6 +34,8 @@ pub struct Upstream {
     pub settings: Arc<Settings>,
     pub headers: Vec<(String, Secret<String>)>,
     pub models: Models,
+    /// What it keeps is kept apart for each workspace.
+    pub isolates_objects: bool,
     /// Why it cannot be called now: what should fill it from a manager of secrets is not there. The rest of a sentence.
     pub missing: Option<Arc<str>>,
     pub(in crate::snapshot) mapped: Option<Arc<MappedRow>>,
@@ -149,6 +151,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         settings: Arc::new(settings),
         headers,
         models: i.models.clone(),
+        isolates_objects: i.configurations.isolate_objects,
         limits: shared(i.access.limits.clone()),
         workspace_limits: Arc::new(models::limits(&i.access)),
         tuned: Arc::default(),

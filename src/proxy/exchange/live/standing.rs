@@ -105,6 +105,7 @@ fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Request {
             reckoned: OnceLock::new(),
             untouched_model: None,
             pin: ask.pin.clone(),
+            raw_names: ask.raw_names.clone(),
             upload: ask.upload,
             continues: None,
             first_event: None,

@@ -1,0 +1,97 @@
+//! Workspaces that share a credential, and do not find each other's objects at the provider (`isolate_objects`).
+
+use crate::area_forms::{FORM, form};
+use crate::bound_ids::{id, keeping};
+use crate::harness::{Answer, Gateway, Upstream, call::Call, hello, with};
+use serde_json::{Value, json};
+
+/// Two workspaces with a provider of the same integration each: the keys of both.
+async fn house(upstream: &Upstream, isolates: bool) -> (Gateway, [String; 2]) {
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let configurations = json!({ "custom_host": upstream.url(), "isolate_objects": isolates });
+    let integration = json!({
+        "name": "shared", "slug": "shared", "ai_provider_id": "openai", "key": "sk-shared",
+        "create_default_provider": false, "configurations": configurations,
+    });
+    admin.post("/integrations", &integration).await.expect(200);
+    admin.post("/admin/workspaces", &json!({ "name": "far", "slug": "far" })).await.expect(200);
+    let global = json!({ "global_workspace_access": { "enabled": true } });
+    admin.put("/integrations/shared/workspaces", &global).await.expect(200);
+    let mut keys = Vec::new();
+    for workspace in ["default", "far"] {
+        let provider = json!({ "name": "p", "slug": "p", "integration_id": "shared", "workspace_id": workspace });
+        admin.post("/providers", &provider).await.expect(200);
+        keys.push(admin.workspace_key(workspace, json!({ "workspace_id": workspace })).await.1);
+    }
+    let keys = <[String; 2]>::try_from(keys).expect("two");
+    (gateway, keys)
+}
+
+fn call(gateway: &Gateway, method: &str, path: &str, key: &str) -> Call {
+    gateway.call(method, path).key(key).provider("@p")
+}
+
+async fn upload(gateway: &Gateway, key: &str) -> Answer {
+    let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), b"{}\n")]);
+    call(gateway, "POST", "/v1/files", key).body(FORM, body).send().await.expect(200)
+}
+
+#[tokio::test]
+async fn a_workspace_finds_its_own_objects_and_nobody_elses() {
+    let upstream = keeping("one").await;
+    let (gateway, [mine, theirs]) = house(&upstream, true).await;
+    let file = id(&upload(&gateway, &mine).await);
+    assert!(file.starts_with("file-gw1_"), "bound, though there is one target: {file}");
+    let path = format!("/v1/files/{file}");
+    assert_eq!(id(&call(&gateway, "GET", &path, &mine).send().await.expect(200)), file);
+    let batch = json!({ "input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h" });
+    let made = call(&gateway, "POST", "/v1/batches", &mine).json(&batch).send().await.expect(200);
+    assert!(id(&made).starts_with("batch_gw1_"));
+    let seen = upstream.seen().len();
+    let unknown = call(&gateway, "GET", "/v1/files/file-gw1_AAAA", &mine).send().await.expect(404).text();
+    let raw = with(batch.clone(), json!({ "input_file_id": "file-one" }));
+    let chat = with(
+        hello(),
+        json!({ "messages": [{ "role": "user", "content": [{ "type": "file", "file": { "file_id": "file-one" } }] }] }),
+    );
+    let reference = json!({ "model": "gpt-4o", "input": [{ "type": "item_reference", "id": "rs_one" }] });
+    for refused in [
+        call(&gateway, "GET", &path, &theirs),
+        call(&gateway, "POST", "/v1/batches", &theirs).json(&batch),
+        call(&gateway, "GET", "/v1/files/file-one", &mine),
+        call(&gateway, "GET", "/v1/files/file-one/content", &mine),
+        call(&gateway, "DELETE", "/v1/files/file-one", &mine),
+        call(&gateway, "POST", "/v1/batches", &mine).json(&raw),
+        call(&gateway, "POST", "/v1/chat/completions", &mine).json(&chat),
+        call(&gateway, "POST", "/v1/responses", &mine).json(&reference),
+    ] {
+        assert_eq!(refused.send().await.expect(404).text(), unknown, "nobody learns whose it is");
+    }
+    for path in ["/v1/files", "/v1/files?limit=1", "/v1/batches", "/v1/proxy/files/file-one", "/v1/some/other/path"] {
+        let told = call(&gateway, "GET", path, &mine).send().await.expect(403);
+        assert!(told.text().contains("isolate_objects"), "{path}: {}", told.text());
+    }
+    assert_eq!(upstream.seen().len(), seen, "nothing of it went up");
+    assert_eq!(id(&call(&gateway, "DELETE", &path, &mine).send().await.expect(200)), file);
+}
+
+#[tokio::test]
+async fn without_it_ids_stay_and_it_can_be_switched_at_any_time() {
+    let upstream = keeping("one").await;
+    let (gateway, [mine, theirs]) = house(&upstream, false).await;
+    assert_eq!(id(&upload(&gateway, &mine).await), "file-one");
+    call(&gateway, "GET", "/v1/files/file-one", &theirs).send().await.expect(200);
+    let admin = gateway.admin();
+    let shown = async |isolates: Value| {
+        admin
+            .put("/integrations/shared", &json!({ "configurations": { "isolate_objects": isolates } }))
+            .await
+            .expect(200);
+        admin.get("/integrations/shared").await.expect(200).json()["configurations"]["isolate_objects"].clone()
+    };
+    assert_eq!(shown(json!(true)).await, true);
+    call(&gateway, "GET", "/v1/files/file-one", &theirs).send().await.expect(404);
+    assert_eq!(shown(json!(false)).await, Value::Null);
+    call(&gateway, "GET", "/v1/files/file-one", &theirs).send().await.expect(200);
+}
