@@ -46,9 +46,16 @@ const BEHAVIOURS: &[McpRow] = &[
             "mcp_members::what_makes_no_whole_is_refused_by_name",
         ],
     ),
-    McpRow("what is hidden is missing", &["mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike"]),
+    McpRow(
+        "what is hidden is missing",
+        &[
+            "mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike",
+            "mcp_tasks::a_task_of_a_tool_that_is_switched_off_is_an_unknown_one",
+        ],
+    ),
     McpRow("a change on another node", &[SWITCHED]),
     McpRow("a tool at its limit", &[LIMIT]),
+    McpRow("a task of another", &["mcp_tasks::a_task_of_somebody_else_is_an_unknown_one"]),
     McpRow("fifty at once", &["mcp::as_many_tool_calls_as_allowed_reach_the_server_under_concurrency"]),
     McpRow("guardrails deny", &["mcp::guardrails_judge_arguments_and_results_and_a_denial_is_a_result"]),
     McpRow("an answer to another node", &[NODES]),
@@ -60,7 +67,13 @@ const BEHAVIOURS: &[McpRow] = &[
         "a client leaves",
         &["mcp_streams::a_client_that_leaves_ends_the_call_and_is_told_where_nobody_can_come_back"],
     ),
-    McpRow("a place in a stream", &["mcp_streams::a_place_in_a_stream_is_good_after_a_restart"]),
+    McpRow(
+        "a place in a stream",
+        &[
+            "mcp_streams::a_place_in_a_stream_is_good_on_another_node_and_after_a_restart",
+            "mcp_streams::an_answer_that_comes_on_the_next_stream_is_filtered_and_judged_there",
+        ],
+    ),
     McpRow("no stream to listen to", &["mcp_streams::a_server_without_a_stream_is_asked_for_one_once"]),
     McpRow(
         "no token, another's, one for reading",

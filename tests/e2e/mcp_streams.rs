@@ -2,6 +2,7 @@
 
 use crate::harness::{Gateway, Peer, Seen, Upstream, eventually, reply};
 use crate::mcp_script::{JSON, Script, Served, initialize, tool_call};
+use gateway_testing::Postgres;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -135,29 +136,37 @@ async fn a_client_that_leaves_ends_the_call_and_is_told_where_nobody_can_come_ba
     }
 }
 
-#[tokio::test]
-async fn a_place_in_a_stream_is_good_after_a_restart() {
-    let upstream = slow(true).await;
-    let (gateway, key) = served(&upstream, &[]).await;
-    let session = open(&gateway, &key).await;
-    let first = async |gateway: &Gateway, place: Option<&str>| {
-        let call = on(gateway, &key, "GET", &session);
-        let call = match place {
-            Some(place) => call.header("last-event-id", place),
-            None => call,
-        };
-        let mut stream = call.open().await;
-        let mut text = String::new();
-        while !text.contains("data:") {
-            text.push_str(&String::from_utf8_lossy(&stream.chunk().await.expect("a piece").expect("more")));
-        }
-        text
+/// The first event of the stream of notices.
+async fn first_notice(gateway: &Gateway, key: &str, session: &str, place: Option<&str>) -> String {
+    let call = on(gateway, key, "GET", session);
+    let call = match place {
+        Some(place) => call.header("last-event-id", place),
+        None => call,
     };
-    let told = first(&gateway, None).await;
+    let mut stream = call.open().await;
+    let mut text = String::new();
+    while !text.contains("data:") {
+        text.push_str(&String::from_utf8_lossy(&stream.chunk().await.expect("a piece").expect("more")));
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_place_in_a_stream_is_good_on_another_node_and_after_a_restart() {
+    let database = tokio::task::spawn_blocking(|| (Postgres::shared(), Postgres::shared().create("mcp_places"))).await;
+    let (_postgres, url) = database.expect("no panic");
+    let upstream = slow(true).await;
+    let (gateway, key) = served(&upstream, &["--database-url", &url]).await;
+    let session = open(&gateway, &key).await;
+    let told = first_notice(&gateway, &key, &session, None).await;
     assert!(told.contains("id: 1\n") && told.contains(r#""data":1"#), "{told}");
-    let gateway = gateway.restart_with(&[]).await;
-    let told = first(&gateway, Some("1")).await;
+    let master = gateway.folder().join("data/master.key").display().to_string();
+    let other = Gateway::with(&["--database-url", &url, "--master-key-file", &master]).await;
+    let told = first_notice(&other, &key, &session, Some("1")).await;
     assert!(told.contains("id: 2\n") && told.contains(r#""data":2"#), "what was missed comes once: {told}");
+    let gateway = gateway.restart_with(&["--database-url", &url]).await;
+    let told = first_notice(&gateway, &key, &session, Some("2")).await;
+    assert!(told.contains("id: 3\n") && told.contains(r#""data":3"#), "{told}");
 }
 
 #[tokio::test]

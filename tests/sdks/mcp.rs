@@ -51,7 +51,7 @@ impl Stage {
         std::os::unix::fs::symlink(&modules, folder.path().join("node_modules")).expect("a link");
         let mut command = Command::new("node");
         command.env("TEST_PACKAGES", &modules).env("TEST_PYTHON", installed("python/bin/python"));
-        command.env("TEST_SCRIPTS", scripts("python")).env("PYTHONPATH", installed("mcp-2"));
+        command.env("TEST_SCRIPTS", scripts("python")).env("TEST_PYTHON_2", installed("mcp-2"));
         command.arg(folder.path().join(script));
         self.run(command).await;
     }
@@ -72,6 +72,12 @@ async fn conformance_of_clients() {
 #[tokio::test]
 async fn conformance_of_authorization() {
     between_servers_and_clients().await.node_mcp("conformance_authorization.mjs").await;
+}
+
+/// Clients of both languages and both lines, and a server with sessions behind.
+#[tokio::test]
+async fn everything() {
+    between_servers_and_clients().await.node_mcp("everything.mjs").await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NODE, SUITE, freePort, keyed, listening, register, run } from './place.mjs';
 
-const { TEST_PYTHON, TEST_SCRIPTS } = process.env;
+const { TEST_PYTHON, TEST_PYTHON_2, TEST_SCRIPTS } = process.env;
 
 /** Of each version all that the suite asks. */
 const SETS = [
@@ -31,7 +31,8 @@ async function verdicts(url, set) {
 }
 
 const port = await freePort();
-await listening(TEST_PYTHON, ['-B', join(TEST_SCRIPTS, 'mcp_conformance_server.py'), String(port)], port);
+const script = join(TEST_SCRIPTS, 'mcp_conformance_server.py');
+await listening(TEST_PYTHON, ['-B', script, String(port)], port, { PYTHONPATH: TEST_PYTHON_2 });
 const direct = `http://127.0.0.1:${port}/mcp`;
 const told = await register('suite', direct);
 assert.equal(told.protocol_version, '2026-07-28');
