@@ -39,8 +39,8 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpFigures, McpSettings, McpState, OwnTokens,
-    ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpFigures, McpPeople, McpSettings, McpState,
+    OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
@@ -120,7 +120,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     look_after(&control, &app, &booted, &settings, &metrics)?;
     strangers::keep_rows(control.handle(), app.clone(), rows);
     usage_checkpoint::start(&accounts, &app, &booted, &settings, control.handle())?;
-    let router = gateway_admin::router(app);
+    let router = gateway_admin::router(app.clone());
     let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = heartbeat::start(control.handle(), &booted, &settings, peers.clone());
@@ -135,7 +135,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
     let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
     let gateway = Gateway {
-        mcp: mcp_state(&settings, &booted, &process, &metrics)?,
+        mcp: mcp_state(&settings, &booted, &process, &metrics, people(app, &metrics, &control)?)?,
         own_tokens: OwnTokens::default(),
         batches: batches::open(&settings, &booted, (&metrics, &control))?,
         explainer,
@@ -193,6 +193,7 @@ fn mcp_state(
     booted: &Booted,
     process: &Arc<Process>,
     metrics: &Metrics,
+    people: McpPeople,
 ) -> Result<Arc<McpState>, String> {
     // The place where browsers reach this installation is one of its own.
     let public = settings.public_url.iter().map(|url| {
@@ -212,10 +213,18 @@ fn mcp_state(
         authorization,
     };
     let process = process.clone();
-    let state = Arc::new(McpState::new(booted.vault.clone(), told, move || process.is_draining()));
+    let state = McpState::new(booted.vault.clone(), told, move || process.is_draining());
+    let state = Arc::new(state.with_people(people));
     let figures = McpFigures::new(state.clone()).and_then(|figures| metrics.register(Box::new(figures)));
     figures.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     Ok(state)
+}
+
+/// Who have accounts at MCP servers.
+fn people(app: App, metrics: &Metrics, control: &Runtime) -> Result<McpPeople, String> {
+    let people = McpPeople::new(app, control.handle().clone());
+    people.watch(metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    Ok(people)
 }
 
 /// What makes calls, of providers and of services that guardrails ask.

@@ -36,7 +36,7 @@ impl FoundCard {
 /// As the agent is called, with nobody behind it.
 pub(crate) async fn ask(app: &App, org: OrgId, outbound: &OutboundSettings) -> Result<FoundCard, Problem> {
     let Some(outside) = &app.outside else { return Ok(FoundCard::failed("this process asks no agents".to_owned())) };
-    Ok(match settings::target(outbound, org, app).await? {
+    Ok(match settings::target(outbound, (org, None), app).await? {
         Ok(target) => find(&**outside, &target, app.clock).await,
         Err(why) => FoundCard::failed(why),
     })

@@ -1,15 +1,16 @@
 //! What the control plane is made of: ports and facts, handed in by the program.
 //! Knows no backend, no socket and no settings file.
 
+use crate::kept_accounts::KeptAccounts;
 use gateway_domain::catalog::Catalog;
 use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports, Feedbacks,
-    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, NodeRegistry, OauthStore, Outside,
-    RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings, TokenCounts, Tokens,
-    Vault,
+    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, McpAccounts, NodeRegistry,
+    OauthStore, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings,
+    TokenCounts, Tokens, Vault,
 };
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -226,6 +227,10 @@ pub struct App {
     pub hears_alerts: bool,
     /// Set where people sign in here for clients of MCP servers, and not at issuers elsewhere.
     pub oauth: Option<Arc<dyn OauthStore>>,
+    /// Of people at MCP servers that sign people in by themselves.
+    pub accounts: Arc<dyn McpAccounts>,
+    /// Their tokens, as this process has them at hand.
+    pub kept_accounts: Arc<KeptAccounts>,
     /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.
     pub data_service: Option<KeyHash>,
     /// What this process runs with.

@@ -19,8 +19,10 @@ mod founding;
 mod grant;
 mod history;
 mod input;
+mod kept_accounts;
 mod logs;
 mod manifest;
+mod mcp_account;
 mod mcp_probe;
 mod mcp_sync;
 mod nodes;
@@ -40,6 +42,7 @@ mod route;
 mod router;
 mod schema;
 mod scim;
+mod seal;
 mod several;
 mod signature;
 mod sso;
@@ -55,11 +58,13 @@ pub use alerts::{
 };
 pub use app::{App, ClientAddr, Counting, DirectoryBounds, Part, Quotas, Setting, Status, system_random};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
+pub use kept_accounts::{AccountToken, KeptAccounts, RenewalCounts};
 pub use logs::{EXPORT_LEASE, run_export};
 pub use manifest::{
     ConfigurationReport, Conversion, ConvertedFile, ExportedConfiguration, FieldChange, ForeignFile, ItemChange,
     ManifestAct, NewSecret, convert_configuration, export_configuration, use_configuration,
 };
+pub use mcp_account::{ConnectFor, NoAccountToken, account_token, connect_url, lapse_account};
 pub use mcp_sync::{MCP_SYNC_JOB, MCP_SYNC_LEASE, McpSyncOutcome, plan_mcp_syncs, sync_mcp};
 pub use oauth::{AccessToken, BadAccessToken, IdentityClaims, read_access_token, rotate_signing_key, sign_identity};
 pub use problem::Problem;

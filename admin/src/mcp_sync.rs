@@ -8,7 +8,7 @@ use crate::mcp_probe::{Probed, probe};
 use crate::problem::Problem;
 use crate::resource::Row;
 use crate::resource::outbound::settings;
-use gateway_domain::id::OrgId;
+use gateway_domain::id::{McpIntegrationId, OrgId};
 use gateway_domain::ports::{Batch, Enqueued, JobEnd, JobStanding, LeasedJob, NewJob};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpIntegration, McpSync};
@@ -128,7 +128,7 @@ async fn run(
     if row.status != "active" {
         return Ok(Some((McpSyncOutcome::Skipped, before.clone())));
     }
-    let probed = ask(app, org, &row.doc).await?;
+    let probed = ask(app, org, Some(McpIntegrationId(id)), &row.doc).await?;
     let now = app.now();
     match probed.told {
         Err(why) => {
@@ -148,11 +148,23 @@ async fn run(
     }
 }
 
+/// Asks an integration right now, whenever its job is due. That it cannot be asked is the job's to say.
+pub(crate) async fn learn_anew(app: &App, org: OrgId, id: McpIntegrationId) {
+    if let Err(problem) = run(app, org, id.0, &McpHealth::default()).await {
+        tracing::warn!(integration = %id, message = problem.message, "an MCP server could not be asked again");
+    }
+}
+
 /// As the integration is called, with nobody behind it.
-pub(crate) async fn ask(app: &App, org: OrgId, doc: &McpIntegration) -> Result<Probed, Problem> {
+pub(crate) async fn ask(
+    app: &App,
+    org: OrgId,
+    id: Option<McpIntegrationId>,
+    doc: &McpIntegration,
+) -> Result<Probed, Problem> {
     let failed = |why: String| Probed { status: None, millis: 0, told: Err(why) };
     let Some(outside) = &app.outside else { return Ok(failed("this process asks no servers".to_owned())) };
-    Ok(match settings::target(&doc.outbound, org, app).await? {
+    Ok(match settings::target(&doc.outbound, (org, id), app).await? {
         Ok(target) => probe(&**outside, &target, app.clock).await,
         Err(why) => failed(why),
     })

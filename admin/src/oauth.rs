@@ -8,6 +8,9 @@ mod ask;
 mod authorize;
 mod browser;
 mod client;
+mod connect;
+mod connect_page;
+mod connected;
 mod consent;
 mod fault;
 mod form;
@@ -22,7 +25,6 @@ mod redirect;
 mod refresh;
 mod register;
 mod revoke;
-mod seal;
 mod signer;
 mod signing;
 mod sweep;
@@ -64,21 +66,37 @@ struct OauthRoute {
     most: usize,
     /// Pages of any origin may call: nothing here goes by a cookie.
     is_open: bool,
+    /// Served where the gateway issues tokens itself, and not merely where browsers reach it.
+    needs_issuer: bool,
+    run: fn(OauthVisit) -> OauthAnswer,
+}
+
+/// What of a route a request needs.
+#[derive(Clone, Copy)]
+struct OauthRun {
+    needs_issuer: bool,
+    most: usize,
     run: fn(OauthVisit) -> OauthAnswer,
 }
 
 fn open(method: Method, path: &'static str, run: fn(OauthVisit) -> OauthAnswer) -> OauthRoute {
-    OauthRoute { method, path, most: MOST_BODY, is_open: true, run }
+    OauthRoute { method, path, most: MOST_BODY, is_open: true, needs_issuer: true, run }
 }
 
 fn page(method: Method, path: &'static str, run: fn(OauthVisit) -> OauthAnswer) -> OauthRoute {
-    OauthRoute { method, path, most: MOST_PAGE_BODY, is_open: false, run }
+    OauthRoute { method, path, most: MOST_PAGE_BODY, is_open: false, needs_issuer: true, run }
+}
+
+/// Of people's accounts at MCP servers, whoever signs them in here.
+fn everywhere(route: OauthRoute) -> OauthRoute {
+    OauthRoute { needs_issuer: false, ..route }
 }
 
 fn table() -> Vec<OauthRoute> {
     const SERVER: &str = "/.well-known/oauth-authorization-server";
     const SERVER_AT: &str = "/.well-known/oauth-authorization-server/{*rest}";
     const OPENID: &str = "/.well-known/openid-configuration";
+    const CONNECT: &str = "/oauth/connect/{link}";
     const OPENID_AT: &str = "/.well-known/openid-configuration/{*rest}";
     vec![
         open(Method::GET, SERVER, |v| Box::pin(metadata::server(v))),
@@ -92,6 +110,10 @@ fn table() -> Vec<OauthRoute> {
         open(Method::POST, "/oauth/revoke", |v| Box::pin(revoke::serve(v))),
         page(Method::GET, "/oauth/authorize", |v| Box::pin(authorize::serve(v))),
         page(Method::POST, "/oauth/authorize", |v| Box::pin(consent::serve(v))),
+        everywhere(page(Method::GET, CONNECT, |v| Box::pin(connect::serve(v)))),
+        everywhere(page(Method::POST, CONNECT, |v| Box::pin(connect::decide(v)))),
+        everywhere(page(Method::GET, "/oauth/upstream-callback", |v| Box::pin(connected::serve(v)))),
+        everywhere(open(Method::GET, "/oauth/client.json", |v| Box::pin(connected::document(v)))),
     ]
 }
 
@@ -99,7 +121,10 @@ fn table() -> Vec<OauthRoute> {
 pub(crate) fn is_served_at(path: &str) -> bool {
     let Some(rest) = path.strip_prefix("/.well-known/") else {
         let name = path.strip_prefix("/oauth/");
-        return name.is_some_and(|n| matches!(n, "authorize" | "token" | "register" | "introspect" | "revoke"));
+        const NAMES: [&str; 7] =
+            ["authorize", "token", "register", "introspect", "revoke", "upstream-callback", "client.json"];
+        let is_link = |name: &str| name.strip_prefix("connect/").is_some_and(|l| !l.is_empty() && !l.contains('/'));
+        return name.is_some_and(|name| NAMES.contains(&name) || is_link(name));
     };
     let below = |name: &str| rest.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     rest == "jwks.json" || below("oauth-authorization-server") || below("openid-configuration")
@@ -109,7 +134,7 @@ pub(crate) fn is_served_at(path: &str) -> bool {
 pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
     let desk = Arc::<SignInDesk>::default();
     for route in table() {
-        let OauthRoute { method, path, most, is_open, run } = route;
+        let OauthRoute { method, path, most, is_open, needs_issuer, run } = route;
         let Ok(mut filter) = MethodFilter::try_from(method) else { continue };
         if is_open {
             filter = filter.or(MethodFilter::OPTIONS);
@@ -122,7 +147,7 @@ pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
                 let reply = if request.method() == Method::OPTIONS {
                     Ok(Reply::nothing(StatusCode::NO_CONTENT))
                 } else {
-                    answer((app, desk), (most, run), request).await
+                    answer((app, desk), OauthRun { needs_issuer, most, run }, request).await
                 };
                 let mut answer = reply.unwrap_or_else(|fault| fault.reply(is_open)).answer(id);
                 if is_open {
@@ -138,10 +163,11 @@ pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
 
 async fn answer(
     (app, desk): (Arc<App>, Arc<SignInDesk>),
-    (most, run): (usize, fn(OauthVisit) -> OauthAnswer),
+    OauthRun { needs_issuer, most, run }: OauthRun,
     request: Request,
 ) -> Result<Reply, OauthFault> {
-    if app.issuer().is_none() {
+    let is_on = if needs_issuer { app.issuer().is_some() } else { app.public_url.is_some() };
+    if !is_on {
         return Err(OauthFault::off());
     }
     let (parts, body) = request.into_parts();
@@ -174,7 +200,7 @@ mod tests {
     #[test]
     fn what_is_handed_over_is_what_is_served() {
         for route in table() {
-            let path = route.path.replace("{*rest}", "files/mcp");
+            let path = route.path.replace("{*rest}", "files/mcp").replace("{link}", "x");
             assert!(is_served_at(&path), "{path}");
         }
         for other in [
@@ -183,6 +209,10 @@ mod tests {
             "/oauth/mcp",
             "/oauth/token/",
             "/oauth/tokens",
+            "/oauth/connect",
+            "/oauth/connect/",
+            "/oauth/connect/a/b",
+            "/oauth/client.jsonx",
             "/.well-known/",
             "/.well-known/x",
             "/.well-known/oauth-protected-resource/files/mcp",

@@ -9,8 +9,8 @@ pub(crate) use prices::own_card;
 pub use prices::reprice;
 
 use crate::app::App;
-use crate::oauth;
 use crate::resource::api_key::rotation::{advance, due};
+use crate::{mcp_account, oauth};
 
 /// Does what is due, in a few writes at a time. To be called every minute or so by nodes that may write.
 pub async fn maintain(app: &App) {
@@ -22,5 +22,8 @@ pub async fn maintain(app: &App) {
     }
     if let Err(problem) = oauth::sweep(app, app.now()).await {
         tracing::warn!(message = problem.message, "sign-ins of clients that are over have to wait");
+    }
+    if let Err(problem) = mcp_account::sweep(app).await {
+        tracing::warn!(message = problem.message, "accounts at MCP servers that are over have to wait");
     }
 }

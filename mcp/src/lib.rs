@@ -4,6 +4,7 @@
 
 pub mod a2a;
 pub mod bridge;
+pub mod challenge;
 pub mod error;
 pub mod filter;
 pub mod header;

@@ -2,6 +2,7 @@
 //! list hides cannot be called; a tool call meets the policies of tools before it leaves. Knows no provider and no
 //! config.
 
+mod accounts;
 mod authorization;
 mod breaker;
 mod call;
@@ -21,6 +22,7 @@ mod target;
 mod upstream;
 mod watch;
 
+pub(crate) use accounts::McpPeople;
 pub(crate) use authorization::{McpAuthorization, McpChallenge};
 pub(crate) use figures::McpFigures;
 pub(crate) use state::{McpSettings, McpState};

@@ -75,7 +75,8 @@ impl Booted {
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
         let database = Arc::new(self.database.clone());
         let leftovers = Leftovers::new(database.clone(), self.blobs(), database.clone(), database.clone(), metrics);
-        let leftovers = leftovers.and_then(|leftovers| leftovers.with_sign_ins(database, metrics));
+        let leftovers = leftovers.and_then(|leftovers| leftovers.with_sign_ins(database.clone(), metrics));
+        let leftovers = leftovers.and_then(|leftovers| leftovers.with_accounts(database, metrics));
         leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }
@@ -280,6 +281,8 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         oauth: (settings.public_url.is_some() && settings.mcp_authorization_servers.is_empty())
             .then(|| Arc::new(booted.database.clone()) as Arc<dyn OauthStore>),
+        accounts: Arc::new(booted.database.clone()),
+        kept_accounts: Arc::default(),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
         settings: Arc::from([]),
         clock: crate::clock::now,

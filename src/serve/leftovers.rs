@@ -4,7 +4,8 @@
 use crate::metrics::Metrics;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{
-    ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, OauthRows, OauthStore, OwnedObjects, StoreError,
+    ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, McpAccountRows, McpAccounts, OauthRows, OauthStore, OwnedObjects,
+    StoreError,
 };
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
@@ -29,6 +30,13 @@ pub(super) struct Leftovers {
     fullest: IntGauge,
     unnamed: IntGauge,
     sign_ins: Option<SignInCount>,
+    accounts: Option<AccountCount>,
+}
+
+/// Accounts of people at MCP servers.
+struct AccountCount {
+    store: Arc<dyn McpAccounts>,
+    rows: IntGaugeVec,
 }
 
 /// Clients of MCP servers that registered, what people allowed them, and codes.
@@ -68,6 +76,7 @@ impl Leftovers {
                 "Objects outside the database that are about to be written, or whose blob is gone and that wait to be removed",
             )?,
             sign_ins: None,
+            accounts: None,
         };
         metrics.register(Box::new(kept.kept_answers.clone()))?;
         metrics.register(Box::new(kept.open_jobs.clone()))?;
@@ -90,6 +99,19 @@ impl Leftovers {
         let rows = IntGaugeVec::new(Opts::new("gateway_mcp_sign_ins", help), &["kind"])?;
         metrics.register(Box::new(rows.clone()))?;
         self.sign_ins = Some(SignInCount { store, rows });
+        Ok(self)
+    }
+
+    /// Counts accounts of people at MCP servers too.
+    pub(super) fn with_accounts(
+        mut self,
+        store: Arc<dyn McpAccounts>,
+        metrics: &Metrics,
+    ) -> Result<Self, prometheus::Error> {
+        let help = "Accounts of people at MCP servers, 50,000 of an organisation at most, and where the gateway registered for them";
+        let rows = IntGaugeVec::new(Opts::new("gateway_mcp_accounts", help), &["kind"])?;
+        metrics.register(Box::new(rows.clone()))?;
+        self.accounts = Some(AccountCount { store, rows });
         Ok(self)
     }
 
@@ -146,6 +168,12 @@ impl Leftovers {
         if let Some(SignInCount { store, rows }) = &self.sign_ins {
             let OauthRows { clients, grants, codes } = store.oauth_rows().await?;
             for (kind, count) in [("client", clients), ("grant", grants), ("code", codes)] {
+                rows.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
+        if let Some(AccountCount { store, rows }) = &self.accounts {
+            let McpAccountRows { connected, lapsed, clients } = store.account_rows().await?;
+            for (kind, count) in [("connected", connected), ("lapsed", lapsed), ("client", clients)] {
                 rows.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         }

@@ -21,6 +21,7 @@ mod key_uses;
 mod last_good;
 mod logs;
 mod master_key;
+mod mcp_accounts;
 mod migration;
 mod node_registry;
 mod notices;

@@ -28,6 +28,16 @@ const ANSWERS: SealedColumn = SealedColumn {
     select: "SELECT id, answer FROM kept_answer WHERE answer IS NOT NULL",
     put: "UPDATE kept_answer SET answer = $1 WHERE id = $2",
 };
+const ACCOUNTS: SealedColumn = SealedColumn {
+    of: "account at an MCP server",
+    select: "SELECT id, sealed FROM mcp_account WHERE sealed <> ''",
+    put: "UPDATE mcp_account SET sealed = $1 WHERE id = $2",
+};
+const SERVER_CLIENTS: SealedColumn = SealedColumn {
+    of: "client of an MCP server",
+    select: "SELECT id, sealed FROM mcp_server_client",
+    put: "UPDATE mcp_server_client SET sealed = $1 WHERE id = $2",
+};
 const PUT_VERSION: &str = "UPDATE resource_version SET doc = $1 WHERE kind = $2 AND id = $3 AND version = $4";
 
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +112,9 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
     }
     // The pieces of a blob stay as they are: they are sealed with its own key.
     let blobs = reseal_column(&mut inside, &BLOBS, old, new).await?;
-    reseal_column(&mut inside, &ANSWERS, old, new).await?;
+    for column in [&ANSWERS, &ACCOUNTS, &SERVER_CLIENTS] {
+        reseal_column(&mut inside, column, old, new).await?;
+    }
     let mark = new.seal(PROBE);
     inside.run("UPDATE meta SET key_check = $1", vec![mark.into()]).await.map_err(|e| store(&e))?;
     if let Session::Postgres(_) = inside {

@@ -147,6 +147,12 @@ mod mcp;
 #[cfg(test)]
 mod mcp_access;
 #[cfg(test)]
+mod mcp_account_attacks;
+#[cfg(test)]
+mod mcp_account_server;
+#[cfg(test)]
+mod mcp_accounts;
+#[cfg(test)]
 mod mcp_authorization;
 #[cfg(test)]
 mod mcp_client;

@@ -71,11 +71,13 @@ pub(crate) async fn person(gateway: &Gateway, email: &str) -> (String, String) {
 pub(crate) struct PageBrowser<'g> {
     pub(crate) gateway: &'g Gateway,
     pub(crate) cookies: Vec<(String, String)>,
+    /// The address that a proxy in front says it comes from.
+    pub(crate) from: Option<String>,
 }
 
 impl<'g> PageBrowser<'g> {
     pub(crate) const fn of(gateway: &'g Gateway) -> Self {
-        Self { gateway, cookies: Vec::new() }
+        Self { gateway, cookies: Vec::new(), from: None }
     }
 
     fn held(&self) -> String {
@@ -111,9 +113,17 @@ impl<'g> PageBrowser<'g> {
     /// Presses a button of a page.
     pub(crate) async fn press(&mut self, page: &Answer, more: &[(&str, &str)]) -> Answer {
         let form = but(pairs(&[("ticket", &field(page, "ticket"))]), more);
-        let mut call = self.gateway.call("POST", "/oauth/authorize").without("x-gateway-api-key");
+        self.send("/oauth/authorize", &form).await
+    }
+
+    /// Sends a form of a page of ours.
+    pub(crate) async fn send(&mut self, path: &str, form: &Pairs) -> Answer {
+        let mut call = self.gateway.call("POST", path).without("x-gateway-api-key");
+        if let Some(from) = &self.from {
+            call = call.header("x-forwarded-for", from);
+        }
         call = call.header("cookie", &self.held()).header("sec-fetch-site", "same-origin");
-        let answer = call.body("application/x-www-form-urlencoded", encoded(&form)).send().await;
+        let answer = call.body("application/x-www-form-urlencoded", encoded(form)).send().await;
         self.keep(&answer);
         answer
     }

@@ -19,12 +19,14 @@ const SHARED: &str = "mcp::callers_before_a_server_that_keeps_sessions_never_sha
 const ADDRESSES: &[&str] = &[
     "mcp::addresses_that_may_not_be_called_are_refused_when_they_are_saved",
     "saved_addresses::no_field_saves_an_address_that_nobody_may_call",
+    "mcp_account_attacks::no_document_has_the_gateway_call_what_nobody_may",
 ];
 const SWITCHED: &str = "mcp_notices::a_tool_that_is_switched_off_on_another_node_is_told_to_open_streams_and_refused";
 const CANARY: &[&str] = &[
     "mcp::nothing_of_the_callers_credentials_goes_to_the_server",
     "mcp_sign_in_attacks::nothing_secret_is_told_where_it_does_not_belong",
     "mcp_upstream_sign_in::one_token_is_fetched_for_all_who_wait_and_shown_to_nobody",
+    "mcp_account_attacks::no_token_is_told_to_anybody_but_its_server",
 ];
 
 const BEHAVIOURS: &[McpRow] = &[
@@ -92,6 +94,7 @@ const BEHAVIOURS: &[McpRow] = &[
             "mcp_sign_in_attacks::a_code_is_for_its_client_its_address_and_its_proof",
         ],
     ),
+    McpRow("two nodes, one rotating token", &["mcp_accounts::two_nodes_renew_one_rotating_token_with_one_request"]),
     McpRow("two callers, one credential", &[SHARED]),
     McpRow("marked secrets are nowhere", CANARY),
     McpRow("pages of other origins", &["mcp::pages_of_other_origins_may_not_call"]),

@@ -12,6 +12,8 @@ use sha2::{Digest, Sha256};
 const COOKIE: &str = "__Host-gateway-oauth";
 /// A ticket that goes with the browser to the provider and back.
 const CARRIED: &str = "__Host-gateway-oauth-ticket";
+/// What goes with the browser to the sign-in of an MCP server and back.
+const AWAY: &str = "__Host-gateway-connect";
 const SECONDS: i64 = 3_600;
 /// What browsers keep of a cookie, its name and attributes aside.
 const MOST_CARRIED: usize = 3_800;
@@ -56,12 +58,27 @@ pub(super) fn carry_nothing() -> String {
     set_cookie(CARRIED, "", 0)
 }
 
+pub(super) fn carried_away(visit: &OauthVisit) -> Option<&str> {
+    named_cookie(&visit.visit.headers, AWAY).filter(|flow| !flow.is_empty())
+}
+
+pub(super) fn carry_away(flow: &str) -> Result<String, OauthFault> {
+    if flow.len() > MOST_CARRIED {
+        return Err(OauthFault::bad_server("the addresses of the server's sign-in are too long to be carried there"));
+    }
+    Ok(set_cookie(AWAY, flow, 600))
+}
+
+pub(super) fn carry_away_nothing() -> String {
+    set_cookie(AWAY, "", 0)
+}
+
 /// A form of ours was sent by a page of ours: browsers say whose page asks (Fetch Metadata), and those that do not yet say so name
 /// the page's origin.
 pub(super) fn check_own_page(visit: &OauthVisit) -> Result<(), OauthFault> {
     let headers = &visit.visit.headers;
     let said = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let issuer = visit.issuer()?;
+    let issuer = visit.app().public_url.as_deref().ok_or_else(OauthFault::off)?;
     let host = issuer.find("://").map_or(0, |at| at + 3);
     let ours = issuer[host..].find('/').map_or(issuer, |at| &issuer[..host + at]);
     let is_ours = match (said("sec-fetch-site"), said(header::ORIGIN.as_str())) {

@@ -54,6 +54,11 @@ impl OauthFault {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "temporarily_unavailable", told)
     }
 
+    /// A server elsewhere does not do its part.
+    pub(super) fn bad_server(told: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "temporarily_unavailable", told)
+    }
+
     pub(super) fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal error")
     }

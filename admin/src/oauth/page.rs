@@ -33,7 +33,7 @@ pub(super) struct PageFrame<'a> {
     pub(super) action: String,
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -48,7 +48,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn html(title: &str, body: &str, leads_to: &str) -> Reply {
+pub(super) fn html(title: &str, body: &str, leads_to: &str) -> Reply {
     let text = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\"><meta name=\"robots\" content=\"noindex\"><title>{title}</title>\

@@ -1,8 +1,8 @@
 //! Refresh tokens: sealed texts that name their grant and their number in it. Only the newest is good, and only once; an older one
 //! that comes again is in two hands, so that the grant ends.
 
-use super::seal;
 use crate::app::App;
+use crate::seal;
 use gateway_domain::id::{GrantId, OrgId};
 use serde::{Deserialize, Serialize};
 

@@ -2,9 +2,10 @@
 //! minutes, and only in the browser that began.
 
 use super::ask::AuthorizeAsk;
+use super::browser;
 use super::fault::OauthFault;
 use super::visit::OauthVisit;
-use super::{browser, seal};
+use crate::seal;
 use gateway_domain::id::KeyId;
 use gateway_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -20,7 +20,7 @@ use gateway_domain::id::{AgentIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::access::{Switches, WorkspaceAccess};
 use gateway_domain::resource::agent::{AgentIntegration, AgentSync};
-use gateway_domain::resource::outbound::OutboundSettings;
+use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
 use gateway_mcp::a2a::card::{MOST_CARD, accepted};
@@ -140,7 +140,7 @@ impl Resource for AgentIntegration {
         check_name("name", &input.name)?;
         let NewAgentIntegration { url, auth_type, configurations, secret_mappings, .. } = input;
         let outbound = GivenOutbound { url, auth_type, configurations, secret_mappings }.read(home, call)?;
-        check_pricing(&outbound)?;
+        check_settings(&outbound)?;
         let agent_card = input.agent_card.map(card).transpose()?;
         let doc = Self {
             description: input.description,
@@ -176,7 +176,7 @@ impl Resource for AgentIntegration {
         let AgentIntegrationPatch { url, auth_type, configurations, secret_mappings, .. } = input;
         let patch = OutboundPatch { url, auth_type, configurations, secret_mappings };
         patch.onto(&mut row.doc.outbound, row.workspace, call)?;
-        check_pricing(&row.doc.outbound)
+        check_settings(&row.doc.outbound)
     }
 
     fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
@@ -235,7 +235,10 @@ fn card(given: Map<String, Value>) -> Result<Value, Problem> {
     accepted(given).map_err(|rule| bad("agent_card", rule))
 }
 
-fn check_pricing(outbound: &OutboundSettings) -> Result<(), Problem> {
+fn check_settings(outbound: &OutboundSettings) -> Result<(), Problem> {
+    if outbound.auth_type == OutboundAuth::OauthAuto {
+        return Err(bad("auth_type", "`oauth_auto` is for MCP servers"));
+    }
     let has_tools = !outbound.pricing.tools.is_empty();
     if has_tools { Err(bad("configurations.pricing.tools", "are of MCP servers; agents have none")) } else { Ok(()) }
 }

@@ -10,6 +10,7 @@ use super::{NewRow, Resource, Row, Slug, delete, draft, edit_with, get, locate};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
+use crate::mcp_account::forget_integration;
 use crate::mcp_probe::Probed;
 use crate::mcp_sync::{McpHealth, ask, health};
 use crate::problem::{Problem, bad};
@@ -62,8 +63,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .takes::<McpIntegrationPatch>()
             .and(&["workspace_id"])
             .asks(HERE),
-        authed(Method::DELETE, ONE, DELETE, "Delete an MCP integration that no server uses", delete::<McpIntegration>)
-            .asks(HERE),
+        authed(Method::DELETE, ONE, DELETE, "Delete an MCP integration that no server uses", remove).asks(HERE),
         authed(Method::POST, "/mcp-integrations/{id}/test", UPDATE, "Ask an MCP server what it offers", test)
             .asks(HERE),
         authed(
@@ -92,6 +92,15 @@ pub(crate) fn routes() -> Vec<Route> {
         .takes::<workspace_seats::GivenSeats>()
         .asks(HERE),
     ]
+}
+
+/// With the accounts that people connected.
+async fn remove(call: Call) -> Result<Reply, Problem> {
+    let app = call.app.clone();
+    let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Delete).await?;
+    let reply = delete::<McpIntegration>(call).await?;
+    forget_integration(&app, McpIntegrationId(row.id)).await?;
+    Ok(reply)
 }
 
 #[derive(Deserialize)]
@@ -300,7 +309,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let seen = call.snapshot().revision;
     let (mut new, told) = draft::<McpIntegration>(&call, call.body()?)?;
     new.settle(&call).await?;
-    let probed = ask(&call.app, new.row.org, &new.row.doc).await?;
+    let probed = ask(&call.app, new.row.org, None, &new.row.doc).await?;
     learn(&mut new.row.doc, probed, true);
     let decide = |around: &WriteView<'_>| {
         new.enter(around)?;
@@ -332,7 +341,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
 /// Asks it once more, and keeps what it says.
 pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Value, Revision), Problem> {
     let seen = call.snapshot().revision;
-    let probed = ask(&call.app, row.org, &row.doc).await?;
+    let probed = ask(&call.app, row.org, Some(McpIntegrationId(row.id)), &row.doc).await?;
     let view = verdict(&probed, &row.doc.outbound.url);
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
@@ -384,7 +393,7 @@ async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
     let of_workspace = named.is_some() && !by_organisation;
     call.actor.require(if of_workspace { CREATE } else { &CREATE[..1] })?;
     let doc = document(body.read()?, named.filter(|_| of_workspace), &call)?;
-    let probed = ask(&call.app, call.actor.org, &doc).await?;
+    let probed = ask(&call.app, call.actor.org, None, &doc).await?;
     Ok(Reply::json(verdict(&probed, &doc.outbound.url)))
 }
 

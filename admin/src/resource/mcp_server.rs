@@ -1,19 +1,20 @@
 //! MCP servers: a workspace's names for what its MCP integrations and the organisation's lead to, under `/{slug}/mcp` on
 //! the proxy port, and who may use them.
 
+mod connections;
 mod declared;
 mod members;
 
 use super::mcp_integration::{resync, told};
 use super::server_rows::{self, check_description, derived};
-use super::user_access::{self, MOST_BELOW, OpenToUsers};
+use super::user_access::{self, OpenToUsers};
 use super::{NewRow, Resource, Row, Slug, create, delete, get, locate, mcp_grants, update};
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::mcp_sync::health;
 use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
-use gateway_domain::id::{McpIntegrationId, UserId, WorkspaceId};
+use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::resource::access::{Switches, UserAccess};
 use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSync, check_server_slug};
 use gateway_domain::resource::{Kind, check_name};
@@ -57,7 +58,7 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::POST, "/mcp-servers/{id}/test", UPDATE, "Ask an MCP server what it offers", test).asks(HERE),
         authed(Method::GET, "/mcp-servers/{id}/metadata", READ, "Show what an MCP server said of itself", metadata)
             .asks(HERE),
-        authed(Method::GET, USERS, READ, "List who may use an MCP server", user_access::list::<McpServer>).asks(&[
+        authed(Method::GET, USERS, READ, "List who may use an MCP server", users).asks(&[
             "workspace_id",
             "search",
             "page",
@@ -66,13 +67,13 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::PUT, USERS, UPDATE, "Say who may use an MCP server", user_access::set::<McpServer>)
             .takes::<user_access::GivenUsers>()
             .asks(HERE),
-        authed(Method::GET, LINKS, READ, "List accounts that people connected", connections).asks(&[
+        authed(Method::GET, LINKS, READ, "List accounts that people connected", connections::list).asks(&[
             "workspace_id",
             "user_id",
             "current_page",
             "page_size",
         ]),
-        authed(Method::DELETE, LINKS, UPDATE, "Disconnect accounts of people", disconnect)
+        authed(Method::DELETE, LINKS, UPDATE, "Disconnect accounts of people", connections::end)
             .asks(&["workspace_id", "user_id"]),
     ]
 }
@@ -279,16 +280,9 @@ impl OpenToUsers for McpServer {
     }
 }
 
-/// Nobody connects an account of his own yet: an integration signs in with its own headers, for everybody.
-async fn connections(call: Call) -> Result<Reply, Problem> {
-    locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    call.query.paging_by("current_page", "page_size", MOST_BELOW)?;
-    call.query.parsed::<UserId>("user_id", "must be a user's id")?;
-    Ok(Reply::json(json!({"data": [], "total": 0, "has_more": false})))
-}
-
-async fn disconnect(call: Call) -> Result<Reply, Problem> {
-    locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
-    call.query.parsed::<UserId>("user_id", "must be a user's id")?;
-    Ok(Reply::json(json!({"success": true})))
+/// With who has an account where one is needed.
+async fn users(call: Call) -> Result<Reply, Problem> {
+    let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
+    let connected = connections::connected(&call, &row).await?;
+    user_access::list_with::<McpServer>(call, &connected).await
 }

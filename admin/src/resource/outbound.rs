@@ -31,7 +31,7 @@ pub(super) struct GivenOutbound {
 impl GivenOutbound {
     pub(super) fn read(self, home: Option<WorkspaceId>, call: &Call) -> Result<OutboundSettings, Problem> {
         check_url("url", &self.url, call)?;
-        let mut settings = OutboundSettings::new(self.url, auth(&self.auth_type)?);
+        let mut settings = OutboundSettings::new(self.url, auth(&self.auth_type, call)?);
         if let Some(given) = self.configurations {
             given.onto(&mut settings, call)?;
         }
@@ -65,7 +65,7 @@ impl OutboundPatch {
             settings.url = url;
         }
         if let Some(kind) = self.auth_type.required("auth_type")? {
-            settings.auth_type = auth(&kind)?;
+            settings.auth_type = auth(&kind, call)?;
         }
         match self.configurations {
             Edit::Keep => {}
@@ -82,12 +82,15 @@ pub(super) fn check_url(field: &str, url: &str, call: &Call) -> Result<(), Probl
     check_custom_host(url, &call.app.trusted).map(|_| ()).map_err(|rule| bad(field, rule))
 }
 
-fn auth(kind: &str) -> Result<OutboundAuth, Problem> {
+fn auth(kind: &str, call: &Call) -> Result<OutboundAuth, Problem> {
     match kind {
         "none" => Ok(OutboundAuth::None),
         "headers" => Ok(OutboundAuth::Headers),
         "oauth_client_credentials" => Ok(OutboundAuth::OauthClientCredentials),
-        "oauth_auto" => Err(bad("auth_type", format_args!("`{kind}` is not available in this version"))),
+        "oauth_auto" if call.app.public_url.is_none() => {
+            Err(bad("auth_type", "`oauth_auto` needs --public-url: people come back there from the server's sign-in"))
+        }
+        "oauth_auto" => Ok(OutboundAuth::OauthAuto),
         _ => Err(bad("auth_type", "must be one of oauth_auto, oauth_client_credentials, headers, none")),
     }
 }
@@ -100,8 +103,13 @@ fn check_headers(settings: &OutboundSettings) -> Result<(), Problem> {
     if !signs_in && settings.oauth.is_some() {
         return Err(bad("configurations.oauth", "belongs to auth_type oauth_client_credentials"));
     }
+    let has_token = signs_in || settings.auth_type == OutboundAuth::OauthAuto;
+    if settings.auth_type == OutboundAuth::OauthAuto && settings.custom_headers.contains_key("authorization") {
+        let rule = "is what the integration's own sign-in sends";
+        return Err(bad("configurations.custom_headers.authorization", rule));
+    }
     let authorizes = settings.identity.as_ref().is_some_and(|rule| rule.header() == "authorization");
-    if authorizes && (signs_in || settings.custom_headers.contains_key("authorization")) {
+    if authorizes && (has_token || settings.custom_headers.contains_key("authorization")) {
         let field = "configurations.user_identity_forwarding";
         return Err(bad(field, "and the integration's own sign-in cannot both be sent as authorization"));
     }

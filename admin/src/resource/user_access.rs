@@ -12,6 +12,7 @@ use gateway_domain::resource::Kind;
 use gateway_domain::resource::access::UserAccess;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Rows of a page of what stands below a server.
 pub(super) const MOST_BELOW: u64 = 500;
@@ -64,6 +65,11 @@ where
 }
 
 pub(super) async fn list<R: OpenToUsers>(call: Call) -> Result<Reply, Problem> {
+    list_with::<R>(call, &BTreeSet::new()).await
+}
+
+/// `connected`: people who have an account where one is needed.
+pub(super) async fn list_with<R: OpenToUsers>(call: Call, connected: &BTreeSet<UserId>) -> Result<Reply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();
     let workspace = row.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
@@ -81,7 +87,8 @@ pub(super) async fn list<R: OpenToUsers>(call: Call) -> Result<Reply, Problem> {
                 "enabled": access.allows(Some(id)), "has_override": access.users.contains_key(&id),
             });
             if R::HAS_CONNECTIONS {
-                view["connection_status"] = "not_connected".into();
+                let status = if connected.contains(&id) { "connected" } else { "not_connected" };
+                view["connection_status"] = status.into();
             }
             view
         })

@@ -319,6 +319,8 @@ impl House {
             public_url: None,
             settings: Arc::from([]),
             oauth: None,
+            accounts: Arc::new(database.clone()),
+            kept_accounts: Arc::default(),
             data_service: Some(KeyHash::of(DATA_SERVICE)),
             clock: now,
             random: system_random,

@@ -53,4 +53,6 @@ pub enum OutboundAuth {
     Headers,
     /// See [`McpOauthClient`]. Headers go along.
     OauthClientCredentials,
+    /// Each person connects an account of theirs; of MCP servers alone. Headers go along.
+    OauthAuto,
 }

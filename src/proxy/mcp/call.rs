@@ -1,6 +1,7 @@
 //! The life of one message: which era it speaks, whether it may be asked, what it is upstream, and what of the answer the
 //! client sees.
 
+use super::accounts::is_not_connected;
 use super::door::Posted;
 use super::down::{LastMessage, McpDown};
 use super::gate::{self, ToolCalled};
@@ -34,6 +35,9 @@ mod judged;
 mod members;
 mod notices;
 mod task;
+mod unconnected;
+
+pub(super) use unconnected::listed;
 
 /// What is known of a call when it is over, beside its answer.
 #[derive(Default)]
@@ -221,7 +225,7 @@ impl McpTurn<'_, '_> {
         if self.served.is_merged() {
             return Box::pin(self.pass_on_to_members(message)).await;
         }
-        if self.target.era() == Era::Modern {
+        if self.target.era() == Era::Modern || self.is_detached() {
             return Ok(Ok(()));
         }
         let ask = self.asking(message.envelope().to_json(), version);
@@ -230,6 +234,8 @@ impl McpTurn<'_, '_> {
         Ok(match reply {
             Ok(reply) if matches!(reply.answer, UpstreamAnswer::SessionLost) => Err(RpcError::no_session()),
             Ok(_) => Ok(()),
+            // Nobody waits for an answer that could say where to connect.
+            Err(error) if is_not_connected(&error) => Ok(()),
             Err(error) => Err(error),
         })
     }
@@ -316,7 +322,14 @@ impl McpTurn<'_, '_> {
         // A tool that ran and failed has been called; one that nobody could ask has not.
         let was_called = !matches!(asks, GuardedText::Denied) && last.label.is_none();
         let cost = self.price(asked).filter(|_| was_called);
-        let (upstream, charges) = (began.elapsed(), hold.settle(Used { tokens, cost: nanos(cost) }));
+        // Where nobody was called since there is no account, nothing counts: the same call comes again.
+        let charges = if last.is_unconnected {
+            hold.release();
+            Vec::new()
+        } else {
+            hold.settle(Used { tokens, cost: nanos(cost) })
+        };
+        let upstream = began.elapsed();
         if !matches!(asks, GuardedText::Denied) {
             last = self.judged_answer(asked, last, guard.as_mut()).await?;
         }
@@ -377,8 +390,22 @@ impl McpTurn<'_, '_> {
 
     /// Asks the upstream in the way that it understands.
     async fn ask(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
+        let answered = asked.params().filter(|_| self.target.person.is_some());
+        if let Some(params) = answered.as_ref().and_then(unconnected::without_answer) {
+            let mut envelope = asked.envelope.clone();
+            envelope.set("params", params.as_str());
+            let (id, method) = (asked.id.clone(), asked.method.clone());
+            let bare = McpAsked { id, method, envelope: &envelope, version: asked.version, streams: asked.streams };
+            return Box::pin(self.ask_anew(&bare, asked)).await;
+        }
+        self.ask_in_its_way(asked).await
+    }
+
+    async fn ask_in_its_way(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         match (asked.version.era(), self.target.era()) {
-            (Era::Legacy, Era::Legacy) if self.target.member.is_none() => self.ask_directly(asked).await,
+            (Era::Legacy, Era::Legacy) if self.target.member.is_none() && !self.is_detached() => {
+                self.ask_directly(asked).await
+            }
             (Era::Modern, Era::Modern) => self.ask_modern(asked).await,
             (Era::Legacy, Era::Modern) if asked.method == "initialize" => self.open_modern(asked).await,
             (Era::Legacy, Era::Modern) => self.ask_modern(asked).await,
@@ -488,9 +515,17 @@ impl McpTurn<'_, '_> {
     }
 
     /// The client's session, from the one that the upstream issued.
-    fn issue(&mut self, id: Option<String>, version: McpVersion, upstream: &str) -> Result<(), RpcError> {
-        let Some(id) = id else { return Ok(()) };
+    fn issue(
+        &mut self,
+        id: Option<String>,
+        version: McpVersion,
+        (upstream, client): (&str, Option<&str>),
+    ) -> Result<(), RpcError> {
+        let Some(id) = id else {
+            return if client.is_some() { self.issue_alone(version, client) } else { Ok(()) };
+        };
         let mut session = self.new_session(version);
+        session.client = client.unwrap_or_default().to_owned();
         let integration = self.target.part();
         session.members.push(UpstreamSession { integration, id, version: upstream.to_owned() });
         let sealed = session.seal(self.parts.state);
@@ -516,7 +551,7 @@ impl McpTurn<'_, '_> {
         };
         if self.served.is_merged() {
             Box::pin(self.end_members()).await;
-        } else {
+        } else if !self.is_detached() {
             let version = self.session.as_ref().and_then(|session| McpVersion::parse(&session.version));
             let mut ask = self.asking(String::new(), version.unwrap_or(McpVersion::V2025_03_26));
             ask.method = Method::DELETE;

@@ -27,13 +27,24 @@ pub(super) struct LastMessage {
     pub(super) label: Option<&'static str>,
     /// How the client may come again.
     pub(super) challenge: Option<HeaderValue>,
+    /// There is no account to call with: nobody was called.
+    pub(super) is_unconnected: bool,
     /// There is none: the answer comes on the stream that the client opens next.
     pub(super) is_elsewhere: bool,
 }
 
 impl LastMessage {
     pub(super) const fn ok(body: String) -> Self {
-        Self { status: 200, body, fault: None, recorded: None, label: None, challenge: None, is_elsewhere: false }
+        Self {
+            status: 200,
+            body,
+            fault: None,
+            recorded: None,
+            label: None,
+            challenge: None,
+            is_unconnected: false,
+            is_elsewhere: false,
+        }
     }
 
     pub(super) fn elsewhere() -> Self {

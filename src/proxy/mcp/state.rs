@@ -1,6 +1,7 @@
 //! What the process keeps for MCP: how sessions are sealed, which have ended, and the upstream sessions that stand for
 //! callers who have none. Each table is bounded.
 
+use super::accounts::McpPeople;
 use super::authorization::McpAuthorization;
 use super::breaker::McpBreakers;
 use super::drift::ToolDrift;
@@ -51,6 +52,8 @@ pub(crate) struct McpState {
     pub(super) drift: ToolDrift,
     pub(super) sessionless: SessionlessServers,
     pub(super) lists: McpLists,
+    /// Tokens of people; `None`: nobody has accounts at servers here.
+    people: Option<McpPeople>,
     /// Whether the process takes leave.
     draining: Box<dyn Fn() -> bool + Send + Sync>,
     numbers: AtomicU64,
@@ -105,8 +108,17 @@ impl McpState {
         let (ended, bridges) = (Mutex::default(), Mutex::default());
         let (breakers, drift) = (McpBreakers::default(), ToolDrift::default());
         let (sessionless, lists) = (SessionlessServers::default(), McpLists::new(settings.list_ttl));
-        let draining = Box::new(draining);
-        Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, draining, numbers }
+        let (people, draining) = (None, Box::new(draining));
+        Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, people, draining, numbers }
+    }
+
+    pub(crate) fn with_people(mut self, people: McpPeople) -> Self {
+        self.people = Some(people);
+        self
+    }
+
+    pub(super) const fn people(&self) -> Option<&McpPeople> {
+        self.people.as_ref()
     }
 
     /// How many rows each table has.

@@ -1,6 +1,8 @@
 //! Asks a server something of the gateway's own, beside what a client reads: in the modern way, or in the session that
 //! stands for the caller. Knows no client; whoever waits for it notices when one leaves.
 
+use super::accounts::is_not_connected;
+use super::call::listed;
 use super::lists::ListKey;
 use super::state::{BridgeKey, BridgeSession, McpState};
 use super::target::McpTarget;
@@ -118,7 +120,12 @@ impl McpTalk<'_> {
         };
         let version = version.filter(|_| lists.are_kept());
         let key = version.and_then(|version| ListKey::new(upstream, version, kind.list(), Some(params), owner.clone()));
-        let Some(key) = key else { return self.request(kind.list(), Some(params)).await };
+        let Some(key) = key else {
+            return match self.request(kind.list(), Some(params)).await {
+                Err(error) if is_not_connected(&error) => self.found(kind).ok_or(error),
+                told => told,
+            };
+        };
         if let Some(kept) = lists.get(&key, Instant::now()) {
             return Ok(kept.to_string());
         }
@@ -127,11 +134,18 @@ impl McpTalk<'_> {
                 lists.keep(key, &result, Instant::now());
                 Ok(result)
             }
+            Err(error) if is_not_connected(&error) => self.found(kind).ok_or(error),
             Err(error) if error.status >= 500 || error.status == 408 => {
                 lists.stale(&key, Instant::now()).map(|kept| kept.to_string()).ok_or(error)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What the server was found to offer, for a caller who has no account there.
+    fn found(&self, kind: McpKind) -> Option<String> {
+        let found = self.target().upstream.found.as_ref()?;
+        Some(listed(found, kind))
     }
 
     /// All that the server lists and the caller may see, under the names of the whole.

@@ -1,9 +1,11 @@
 //! What a path leads to for one caller: one MCP server, or several that are shown as one. What the caller may use is
 //! one question, asked of every item of a list and of every call.
 
+use super::accounts::CallingPerson;
 use crate::proxy::request::Tenant;
 use gateway_domain::id::UserId;
 use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
+use gateway_domain::resource::outbound::OutboundAuth;
 use gateway_domain::snapshot::{ManagedMcpServer, McpBehind, McpUpstream};
 use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::filter::McpKind;
@@ -39,6 +41,8 @@ pub(crate) struct McpTarget {
     pub(super) identity: Option<(HeaderName, HeaderValue)>,
     /// Set where the server may answer one caller otherwise than another.
     pub(super) owner: Option<Arc<str>>,
+    /// Set where it is called with accounts of people.
+    pub(super) person: Option<CallingPerson>,
     /// Set where it is one of several that are shown as one.
     pub(super) member: Option<MemberPlace>,
     era: Era,
@@ -146,7 +150,10 @@ impl McpTarget {
         member: Option<MemberPlace>,
     ) -> Self {
         let era = McpVersion::parse(&upstream.speaks).map_or(Era::Legacy, McpVersion::era);
-        Self { server, upstream, reach: tenant.key.mcp_access.clone(), identity: None, owner: None, member, era }
+        let person = (upstream.auth == OutboundAuth::OauthAuto).then(|| CallingPerson::of(tenant));
+        let owner = person.map(CallingPerson::name);
+        let reach = tenant.key.mcp_access.clone();
+        Self { server, upstream, reach, identity: None, owner, person, member, era }
     }
 
     /// Whether the caller may use this, listed or called. `name`: the server's own.

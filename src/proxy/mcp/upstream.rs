@@ -86,7 +86,7 @@ pub(super) struct UpstreamCalls<'a> {
 }
 
 impl UpstreamCalls<'_> {
-    fn pool(&self) -> usize {
+    pub(super) fn pool(&self) -> usize {
         self.calls.delivery.settings.upstream_pool_size
     }
 
@@ -102,7 +102,7 @@ impl UpstreamCalls<'_> {
         let opened = self.open(ask, self.state.settings.silence).await;
         let failed = match &opened {
             Ok(response) => response.status() >= 500,
-            Err(error) => error.status != 408,
+            Err(error) => error.status >= 500,
         };
         breakers.note(upstream, failed, Instant::now());
         let mut response = opened?;
@@ -144,6 +144,9 @@ impl UpstreamCalls<'_> {
 
     /// A token that the server does not take is fetched anew, once: nothing was done with what it refused so.
     async fn open(&self, ask: &UpstreamAsk, silence: Duration) -> Result<Response, RpcError> {
+        if let Some(person) = self.target.person {
+            return Box::pin(self.open_for(person, ask, silence)).await;
+        }
         let Some(grant) = &self.target.upstream.grant else { return self.sent(ask, silence, None).await };
         let pass = self.token(grant).await?;
         let response = self.sent(ask, silence, Some(&pass)).await?;
@@ -213,7 +216,12 @@ impl UpstreamCalls<'_> {
         Ok(head)
     }
 
-    async fn sent(&self, ask: &UpstreamAsk, silence: Duration, pass: Option<&Pass>) -> Result<Response, RpcError> {
+    pub(super) async fn sent(
+        &self,
+        ask: &UpstreamAsk,
+        silence: Duration,
+        pass: Option<&Pass>,
+    ) -> Result<Response, RpcError> {
         let head = self.head(ask, pass)?;
         let dialer = &self.calls.dialer;
         let unreachable = |e: String| RpcError::own(503, format!("The MCP server cannot be reached: {e}"));

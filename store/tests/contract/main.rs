@@ -21,6 +21,7 @@ mod keys;
 mod lanes;
 mod log_days;
 mod logs;
+mod mcp_accounts;
 mod migrations;
 mod node_registry;
 mod oauth;

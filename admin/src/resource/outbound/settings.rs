@@ -3,11 +3,12 @@
 use super::sign_in::{GivenForwarding, GivenOauthClient};
 use crate::app::App;
 use crate::input::Edit;
+use crate::mcp_account::{NoAccountToken, account_token};
 use crate::mcp_probe::ProbeTarget;
 use crate::problem::{Problem, bad, internal};
 use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
-use gateway_domain::id::OrgId;
+use gateway_domain::id::{McpIntegrationId, OrgId};
 use gateway_domain::resource::mcp_pricing::McpPricing;
 use gateway_domain::resource::mcp_sign_in::McpOauthClient;
 use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
@@ -170,7 +171,7 @@ pub(in crate::resource) fn blank(body: &mut Map<String, Value>) {
 /// should fill a header is not there.
 pub(crate) async fn target(
     doc: &OutboundSettings,
-    org: OrgId,
+    (org, id): (OrgId, Option<McpIntegrationId>),
     app: &App,
 ) -> Result<Result<ProbeTarget, String>, Problem> {
     let mut headers = Vec::new();
@@ -181,6 +182,12 @@ pub(crate) async fn target(
             return Ok(Err("this process fetches no tokens".to_owned()));
         };
         match credentials.header(&grant).await {
+            Ok(value) => headers.push((header::AUTHORIZATION, value)),
+            Err(why) => return Ok(Err(why)),
+        }
+    }
+    if doc.auth_type == OutboundAuth::OauthAuto {
+        match account(doc, id, app).await? {
             Ok(value) => headers.push((header::AUTHORIZATION, value)),
             Err(why) => return Ok(Err(why)),
         }
@@ -200,4 +207,22 @@ pub(crate) async fn target(
         Err(why) => return Ok(Err(why)),
     }
     Ok(Ok(ProbeTarget { url: doc.url.clone(), headers }))
+}
+
+/// Of whoever connected an account last: a server that asks for one says nothing of itself to anybody else.
+async fn account(
+    doc: &OutboundSettings,
+    id: Option<McpIntegrationId>,
+    app: &App,
+) -> Result<Result<HeaderValue, String>, Problem> {
+    let nobody = "nobody has connected an account there yet";
+    let Some(id) = id else { return Ok(Err(nobody.to_owned())) };
+    let Some(row) = app.accounts.newest_account(id).await? else { return Ok(Err(nobody.to_owned())) };
+    let token = account_token(app, row.id, &doc.url, None).await;
+    Ok(match token {
+        Ok(token) => Ok(token.header),
+        Err(NoAccountToken::NotConnected) => Err(nobody.to_owned()),
+        Err(NoAccountToken::Renewing) => Err("the account that it is asked with is being renewed".to_owned()),
+        Err(NoAccountToken::Away(why)) => Err(why),
+    })
 }

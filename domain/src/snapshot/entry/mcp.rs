@@ -7,6 +7,7 @@ use crate::resource::access::{Switches, UserAccess};
 use crate::resource::mcp::{McpIntegration, McpServer, McpSync, ServerMember};
 use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use crate::resource::mcp_tool_headers::McpToolHeaders;
+use crate::resource::outbound::OutboundAuth;
 use crate::resource::{Kind, Stored};
 use crate::snapshot::Snapshot;
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub struct McpUpstream {
     pub speaks: String,
     /// What it was last found to be able to, as JSON; empty when nobody has asked.
     pub capabilities: String,
+    /// What it was last found to be and to offer, for people who have no account there yet; `None`: it asks for none.
+    pub found: Option<Arc<McpSync>>,
     switches: Switches,
     /// `None`: a tool may say of itself what it likes.
     accepted: Option<AcceptedTools>,
@@ -175,6 +178,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     let changed = i.accepted.clone().meet(if i.pin_definitions { tools } else { &[] });
     let known = (i.new_capabilities == NewCapabilities::Disabled).then(|| known(&i.sync));
     let (tool_headers, misannotated) = headers_of(tools);
+    let found = (i.outbound.auth_type == OutboundAuth::OauthAuto).then(|| Arc::new(i.sync.clone()));
     let speaks = i.sync.protocol_version.unwrap_or_default();
     let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
     Ok(McpUpstream {
@@ -182,6 +186,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         outbound: OutboundUpstream::read(row, i.outbound, i.access, build, around)?,
         speaks,
         capabilities,
+        found,
         switches: i.capabilities,
         accepted,
         changed,

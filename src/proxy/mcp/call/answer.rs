@@ -35,6 +35,9 @@ impl McpTurn<'_, '_> {
             // What it holds counts until the answer is made of it.
             Ok(reply) => reply,
             Err(error) => {
+                if let Some(told) = Box::pin(self.unconnected(asked, &error)).await? {
+                    return Ok(told);
+                }
                 if error.status == 408 {
                     self.cancel(asked).await;
                 }
@@ -163,7 +166,7 @@ impl McpTurn<'_, '_> {
     }
 
     /// The response as the client sees it.
-    fn seen(&mut self, asked: &McpAsked<'_>, text: &str) -> LastMessage {
+    pub(super) fn seen(&mut self, asked: &McpAsked<'_>, text: &str) -> LastMessage {
         let Ok(mut envelope) = RawObject::parse(text) else { return unreadable(&asked.id) };
         envelope.set("id", asked.id.json());
         let result = match envelope.raw("result") {
@@ -198,7 +201,8 @@ impl McpTurn<'_, '_> {
                 object.set("capabilities", told);
             }
             let issued = self.issued.take();
-            self.issue(issued, asked.version, &upstream)?;
+            let client = self.remember_client(asked);
+            self.issue(issued, asked.version, (&upstream, client))?;
             return Ok(object.to_json());
         }
         if asked.method == "server/discover" {
@@ -218,7 +222,7 @@ impl McpTurn<'_, '_> {
 }
 
 /// A result as the answer to what was asked.
-fn answered(asked: &McpAsked<'_>, result: &str) -> String {
+pub(super) fn answered(asked: &McpAsked<'_>, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json())
 }
 

@@ -29,7 +29,10 @@ impl McpTurn<'_, '_> {
                 Some(bridge) => (bridge, false),
                 None => match self.down.client.during(None, Box::pin(talk.open())).await? {
                     Ok(bridge) => (bridge, true),
-                    Err(error) => return Ok(told(&error)),
+                    Err(error) => {
+                        let unconnected = Box::pin(self.unconnected(asked, &error)).await?;
+                        return Ok(unconnected.unwrap_or_else(|| told(&error)));
+                    }
                 },
             };
             if asked.method == "server/discover" {
@@ -92,8 +95,18 @@ impl McpTurn<'_, '_> {
             opened.ok_or_else(|| RpcError::own(502, "The MCP server's answer cannot be understood"))
         });
         Ok(match opened {
-            Ok(result) => LastMessage::ok(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json())),
-            Err(error) => LastMessage::error(&error, Some(&asked.id)),
+            Ok(result) => {
+                if let Some(client) = self.remember_client(asked)
+                    && let Err(error) = self.issue_alone(asked.version, Some(client))
+                {
+                    return Ok(LastMessage::error(&error, Some(&asked.id)));
+                }
+                LastMessage::ok(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json()))
+            }
+            Err(error) => {
+                let unconnected = Box::pin(self.unconnected(asked, &error)).await?;
+                unconnected.unwrap_or_else(|| LastMessage::error(&error, Some(&asked.id)))
+            }
         })
     }
 }

@@ -61,7 +61,7 @@ impl<'a> McpTurn<'a, '_> {
     /// How a member is spoken with in the name of this caller.
     pub(super) fn talk(&self, target: &'a McpTarget) -> McpTalk<'a> {
         let (parts, session) = (self.parts, self.session.as_ref());
-        let opening = match session {
+        let opening = match session.filter(|_| target.member.is_some()) {
             Some(session) => opening(&session.version, &session.client),
             None => bridge::initialize_params(McpVersion::NEWEST_LEGACY).to_string(),
         };

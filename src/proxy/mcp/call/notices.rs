@@ -112,6 +112,9 @@ impl<'a> McpTurn<'a, '_> {
             Ok(version) => version,
             Err(error) => return self.down.error(&error, None).await,
         };
+        if self.is_detached() {
+            return self.down.error(&RpcError::own(405, "There is no stream to listen to"), None).await;
+        }
         let mut ask = self.asking(String::new(), version);
         ask.method = Method::GET;
         if let Some(last) = &self.posted.last_event {

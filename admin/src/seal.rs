@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 const SEALED: &str = "sealed:v1:";
 const LONGEST: usize = 16 * 1024;
 
-pub(super) fn seal<T: Serialize>(app: &App, purpose: &str, value: &T) -> Option<String> {
+pub(crate) fn seal<T: Serialize>(app: &App, purpose: &str, value: &T) -> Option<String> {
     let plain = format!("{purpose}\n{}", serde_json::to_string(value).ok()?);
     let sealed = app.vault.seal(&plain);
     Some(sealed.strip_prefix(SEALED)?.replace('+', "-").replace('/', "_"))
 }
 
-pub(super) fn open<T: DeserializeOwned>(app: &App, purpose: &str, text: &str) -> Option<T> {
+pub(crate) fn open<T: DeserializeOwned>(app: &App, purpose: &str, text: &str) -> Option<T> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     if text.len() > LONGEST || !text.bytes().all(plain) {
         return None;

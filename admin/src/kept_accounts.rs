@@ -1,0 +1,192 @@
+//! Tokens of people's accounts at MCP servers as a node has them at hand: for some seconds without asking anybody, and one at a time
+//! asks for an account. Knows neither rows nor servers; see [`crate::mcp_account`].
+
+use gateway_domain::ports::{McpAccount, McpAccountId};
+use gateway_domain::time::Timestamp;
+use http::HeaderValue;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// For so long a row is not read again.
+const FRESH_MICROS: i64 = 5 * 1_000_000;
+/// Ahead of its end by this much a token is renewed, or by a fifth of a short life.
+const AHEAD_MICROS: i64 = 300 * 1_000_000;
+const MOST: usize = 8_192;
+
+/// What opens a server for one person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountToken {
+    pub header: HeaderValue,
+    /// Names it where it is refused.
+    pub version: i64,
+}
+
+#[derive(Clone)]
+struct KeptAccount {
+    token: AccountToken,
+    server: Arc<str>,
+    read_at: Timestamp,
+    due: Option<Timestamp>,
+    until: Option<Timestamp>,
+}
+
+type AccountTurn = Arc<futures_util::lock::Mutex<()>>;
+
+/// How often which came of it.
+#[derive(Debug, Default)]
+pub struct RenewalCounts {
+    pub renewed: AtomicU64,
+    pub denied: AtomicU64,
+    pub failed: AtomicU64,
+}
+
+/// One value for a process.
+#[derive(Default)]
+pub struct KeptAccounts {
+    kept: Mutex<HashMap<McpAccountId, KeptAccount>>,
+    /// One at a time asks for an account; others find what it brought.
+    turns: Mutex<HashMap<McpAccountId, AccountTurn>>,
+    /// Where the walk through all accounts stands, on this node.
+    pub(crate) walked: Mutex<Option<McpAccountId>>,
+    pub renewals: RenewalCounts,
+}
+
+impl std::fmt::Debug for KeptAccounts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeptAccounts").field("kept", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// From when on the token of a row is renewed; `None`: it says nothing of its end.
+pub(crate) fn due(row: &McpAccount) -> Option<Timestamp> {
+    let until = Some(row.expires_at).filter(|until| until.micros() > 0)?;
+    let lives = until.micros().saturating_sub(row.updated_at.micros()).max(0);
+    Some(until.plus_micros(-AHEAD_MICROS.min(lives / 5)))
+}
+
+impl KeptAccounts {
+    /// How many are at hand.
+    pub fn len(&self) -> usize {
+        self.kept.lock().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A token that can be sent without asking anybody.
+    pub fn ready(&self, id: McpAccountId, server: &str, now: Timestamp) -> Option<AccountToken> {
+        let kept = self.kept.lock();
+        let found = kept.get(&id).filter(|found| *found.server == *server)?;
+        let age = now.micros().saturating_sub(found.read_at.micros());
+        let fresh = (0..FRESH_MICROS).contains(&age) && found.due.is_none_or(|due| now < due);
+        fresh.then(|| found.token.clone())
+    }
+
+    pub(crate) fn forget(&self, id: McpAccountId) {
+        self.kept.lock().remove(&id);
+    }
+
+    /// The token of a row for the server at this address. `None`: no header can carry it.
+    pub(crate) fn keep(&self, row: &McpAccount, server: &str, access: &str, now: Timestamp) -> Option<AccountToken> {
+        let mut header = HeaderValue::from_str(&format!("Bearer {access}")).ok()?;
+        header.set_sensitive(true);
+        let token = AccountToken { header, version: row.version };
+        let until = Some(row.expires_at).filter(|until| until.micros() > 0);
+        let new = KeptAccount { token: token.clone(), server: server.into(), read_at: now, due: due(row), until };
+        let mut kept = self.kept.lock();
+        if kept.len() >= MOST && !kept.contains_key(&row.id) {
+            kept.retain(|_, old| now.micros().saturating_sub(old.read_at.micros()) < FRESH_MICROS);
+            if kept.len() >= MOST {
+                kept.clear();
+            }
+        }
+        kept.insert(row.id, new);
+        Some(token)
+    }
+
+    /// What was read last is used on while its row cannot be read.
+    pub(crate) fn while_away(
+        &self,
+        id: McpAccountId,
+        server: &str,
+        now: Timestamp,
+        refused: Option<i64>,
+    ) -> Option<AccountToken> {
+        let kept = self.kept.lock();
+        let found = kept.get(&id).filter(|found| *found.server == *server)?;
+        let is_good = found.until.is_none_or(|until| now < until) && refused != Some(found.token.version);
+        is_good.then(|| found.token.clone())
+    }
+
+    pub(crate) fn turn(&self, id: McpAccountId) -> AccountTurn {
+        let mut turns = self.turns.lock();
+        if turns.len() >= MOST && !turns.contains_key(&id) {
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            if turns.len() >= MOST {
+                turns.clear();
+            }
+        }
+        turns.entry(id).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::id::{McpIntegrationId, OrgId, UserId};
+    use uuid::Uuid;
+
+    const SERVER: &str = "https://mcp.example.com/mcp";
+
+    fn row(n: u128, expires: i64) -> McpAccount {
+        McpAccount {
+            id: McpAccountId { integration: McpIntegrationId(Uuid::nil()), user: UserId(Uuid::from_u128(n)) },
+            org: OrgId(Uuid::nil()),
+            sealed: "x".to_owned(),
+            version: 1,
+            expires_at: Timestamp(expires),
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn tokens_are_renewed_ahead_of_their_end() {
+        let until = |seconds: i64| due(&row(1, seconds * 1_000_000)).map(|due| due.micros() / 1_000_000);
+        assert_eq!(until(3_600), Some(3_300));
+        assert_eq!(until(10), Some(8), "by a fifth of a short life");
+        assert_eq!(until(0), None, "nobody said when it ends");
+    }
+
+    #[test]
+    fn a_token_is_at_hand_for_its_server_and_for_a_while() {
+        let (kept, one) = (KeptAccounts::default(), row(1, 100 * 1_000_000));
+        let token = kept.keep(&one, SERVER, "token", Timestamp(0)).expect("kept");
+        assert_eq!(token.header, "Bearer token");
+        assert!(token.header.is_sensitive());
+        assert_eq!(kept.ready(one.id, SERVER, Timestamp(FRESH_MICROS - 1)), Some(token.clone()));
+        assert_eq!(kept.ready(one.id, SERVER, Timestamp(FRESH_MICROS)), None, "its row is read again");
+        assert_eq!(kept.ready(one.id, "https://evil.example/mcp", Timestamp(0)), None);
+        assert_eq!(kept.ready(row(2, 0).id, SERVER, Timestamp(0)), None, "another person's");
+        let away = |at: i64, refused| kept.while_away(one.id, SERVER, Timestamp(at), refused);
+        assert_eq!(away(99 * 1_000_000, None), Some(token));
+        assert_eq!((away(99 * 1_000_000, Some(1)), away(100 * 1_000_000, None)), (None, None));
+        kept.forget(one.id);
+        assert!(kept.is_empty());
+    }
+
+    #[test]
+    fn what_is_at_hand_is_bounded() {
+        let kept = KeptAccounts::default();
+        for n in 0..MOST as u128 + 10 {
+            kept.keep(&row(n, 0), SERVER, "token", Timestamp(0)).expect("kept");
+            drop(kept.turn(row(n, 0).id));
+        }
+        assert!(kept.len() <= MOST && kept.turns.lock().len() <= MOST);
+        let last = row(MOST as u128 + 9, 0).id;
+        assert!(kept.ready(last, SERVER, Timestamp(0)).is_some(), "the newest is there");
+    }
+}
