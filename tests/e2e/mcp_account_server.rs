@@ -27,8 +27,8 @@ pub(crate) struct AccountBook {
     pub(crate) issuer: Value,
     /// Takes clients that register, with a secret.
     pub(crate) registers: bool,
-    /// Refuses this tool for want of a scope.
-    pub(crate) wants_scope: bool,
+    /// Refuses calls for want of this scope.
+    pub(crate) wants_scope: Option<String>,
     /// Takes no token at all.
     pub(crate) is_shut: bool,
 }
@@ -49,7 +49,7 @@ impl AccountServer {
             resource: json!({}),
             issuer: json!({}),
             registers: false,
-            wants_scope: false,
+            wants_scope: None,
             is_shut: false,
         }));
         let told = book.clone();
@@ -189,9 +189,9 @@ fn server(book: &AccountBook, seen: &Seen) -> Vec<u8> {
     if id.is_null() {
         return reply::whole(202, &[], "");
     }
-    if method == "tools/call" && book.wants_scope {
-        let told = r#"Bearer error="insufficient_scope", scope="files:write""#;
-        return reply::whole(403, &[("www-authenticate", told)], "");
+    if let Some(scope) = book.wants_scope.as_ref().filter(|_| method == "tools/call") {
+        let told = format!(r#"Bearer error="insufficient_scope", scope="{scope}""#);
+        return reply::whole(403, &[("www-authenticate", &told)], "");
     }
     let result = match method {
         "initialize" => json!({"protocolVersion": body["params"]["protocolVersion"],
@@ -224,11 +224,21 @@ pub(crate) async fn call(gateway: &Gateway, key: &str, opens: bool) -> Answer {
     asked(gateway, key, "tools/call", json!({"name": "echo", "arguments": {}}), opens).await
 }
 
-pub(crate) async fn asked(gateway: &Gateway, key: &str, method: &str, mut params: Value, opens: bool) -> Answer {
+pub(crate) async fn asked(gateway: &Gateway, key: &str, method: &str, params: Value, opens: bool) -> Answer {
+    asked_at(gateway, "/files/mcp", key, (method, params, opens)).await
+}
+
+/// The same at another server.
+pub(crate) async fn asked_at(
+    gateway: &Gateway,
+    path: &str,
+    key: &str,
+    (method, mut params, opens): (&str, Value, bool),
+) -> Answer {
     let capabilities = if opens { json!({"elicitation": {"url": {}}}) } else { json!({}) };
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": capabilities});
-    let call = gateway.call("POST", "/files/mcp").key(key).header("accept", "application/json, text/event-stream");
+    let call = gateway.call("POST", path).key(key).header("accept", "application/json, text/event-stream");
     let call = call.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
     let name = params["name"].as_str().map(str::to_owned);
     let call = name.into_iter().fold(call, |call, name| call.header("mcp-name", &name));

@@ -1,11 +1,12 @@
 //! Accounts of people at MCP servers that sign people in by themselves: how one is connected, called with, renewed and ended.
 
+use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider};
 use crate::harness::{Gateway, eventually};
 use crate::mcp_account_server::{
-    AccountServer, OPENS, REFRESHED, asked, back, call, connect, connect_server, leave, link,
+    AccountServer, OPENS, REFRESHED, asked, back, call, connect, connect_server, leave, link, press,
 };
 use crate::mcp_client::{PUBLIC, PageBrowser, person};
-use crate::mcp_script::{request, tool_call};
+use crate::mcp_script::{Script, ScriptedMcp, request, tool_call};
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
 
@@ -140,6 +141,48 @@ async fn two_nodes_renew_one_rotating_token_with_one_request() {
     }
     assert_eq!(server.renewals(), before + 1, "one request of all nodes");
     assert_eq!(server.book().renews.len(), 1, "each refresh token was spent once");
+    // What is taken away on one node is let go of by the other within seconds.
+    gateway.admin().delete("/mcp-servers/files/connections").await.expect(200);
+    eventually("the other node has let go of it", || async {
+        let told = call(&second, &key, false).await.json();
+        told["error"]["data"]["authorization_url"].is_string().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_called_with_accounts_takes_no_other_with_it() {
+    let (server, plain) = (AccountServer::start().await, ScriptedMcp::start(Script::default()).await);
+    let gateway = gateway_before(&server, &[]).await;
+    let admin = gateway.admin();
+    let integration = json!({"name": "Plain", "slug": "plain-int", "url": plain.upstream.url(), "transport": "http",
+        "auth_type": "none"});
+    admin.post("/mcp-integrations", &integration).await.expect(200);
+    let named = json!({"name": "Plain", "slug": "plain", "mcp_integration_id": "plain-int"});
+    admin.post("/mcp-servers", &named).await.expect(200);
+    let members = json!([{"mcp_server_id": "files"}, {"mcp_server_id": "plain"}]);
+    admin.post("/mcp-servers", &json!({"name": "All", "slug": "all-of-it", "members": members})).await.expect(200);
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    let (_, other) = person(&gateway, "bob@example.com").await;
+    connect(&gateway, &server, &other).await;
+    let ask = async |method: &str, params: Value| {
+        crate::mcp_account_server::asked_at(&gateway, "/all-of-it/mcp", &key, (method, params, true)).await
+    };
+    let listed = ask("tools/list", json!({})).await.expect(200).json();
+    for name in ["files__echo", "plain__echo"] {
+        assert!(listed.to_string().contains(name), "{name}: {listed}");
+    }
+    let called = ask("tools/call", json!({"name": "plain__echo", "arguments": {}})).await.expect(200).json();
+    assert!(called["result"]["content"].is_array(), "{called}");
+    let refused = ask("tools/call", json!({"name": "files__echo", "arguments": {}})).await.expect(200);
+    assert_eq!(refused.json()["result"]["resultType"], "input_required", "{}", refused.text());
+    let link = link(&refused);
+    let mut browser = PageBrowser::of(&gateway);
+    let location = leave(&mut browser, &link, &key).await;
+    back(&mut browser, &server.allow(&location)).await.expect(200);
+    let called = ask("tools/call", json!({"name": "files__echo", "arguments": {}})).await.expect(200).json();
+    assert!(called["result"]["content"].is_array(), "{called}");
+    assert_eq!(admin.get("/mcp-servers/all-of-it/connections").await.expect(200).json()["total"], 2);
 }
 
 #[tokio::test]
@@ -189,13 +232,13 @@ async fn a_call_that_lacks_a_scope_leads_to_a_sign_in_with_it() {
     let gateway = gateway_before(&server, &[]).await;
     let (_, key) = person(&gateway, "ann@example.com").await;
     connect(&gateway, &server, &key).await;
-    server.book().wants_scope = true;
+    server.book().wants_scope = Some("files:write".to_owned());
     let link = link(&call(&gateway, &key, true).await.expect(200));
     let location = leave(&mut PageBrowser::of(&gateway), &link, &key).await;
     let url = reqwest::Url::parse(&location).expect("a URL");
     let scope = url.query_pairs().find(|(name, _)| name == "scope").expect("a scope").1.into_owned();
     assert_eq!(scope, "files:write");
-    server.book().wants_scope = false;
+    server.book().wants_scope = None;
     assert!(
         call(&gateway, &key, true).await.expect(200).json()["result"]["content"].is_array(),
         "it is still connected"
@@ -249,4 +292,34 @@ async fn an_account_that_is_taken_away_is_given_back_and_opens_nothing() {
     let revoked = server.asked("/revoke").len();
     admin.delete("/mcp-integrations/files-int").await.expect(200);
     assert_eq!(server.asked("/revoke").len(), revoked + 2, "Bob's were given back");
+}
+
+#[tokio::test]
+async fn whoever_has_single_sign_on_types_no_key_to_connect_an_account() {
+    let (server, provider) = (AccountServer::start().await, OidcProvider::start().await);
+    let gateway = gateway_before(&server, &[]).await;
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    let settings = json!({ "issuer": provider.server.url(), "client_id": CLIENT, "client_secret": CLIENT_SECRET });
+    gateway.admin().put("/admin/organisation/sign-on", &settings).await.expect(200);
+    provider.says(json!({"email": "ann@example.com", "email_verified": true}));
+    connect(&gateway, &server, &key).await;
+    // The longest link: one that names a scope.
+    server.book().wants_scope = Some(format!("files:{}", "w".repeat(74)));
+    let link = link(&call(&gateway, &key, true).await.expect(200));
+    let mut browser = PageBrowser::of(&gateway);
+    let page = browser.open(&link).await.expect(200);
+    let away = press(&mut browser, &link, &page, &[("step", "organisation")]).await.expect(303);
+    let start = away.header("location").expect("a place").strip_prefix(PUBLIC).expect("a place of ours").to_owned();
+    let asked = browser.open(&start).await.expect(303);
+    let asked = reqwest::Url::parse(asked.header("location").expect("a place")).expect("a URL");
+    let state = asked.query_pairs().find(|(name, _)| name == "state").expect("a state").1.into_owned();
+    let code = provider.grant(&asked);
+    let signed = browser.open(&format!("/v1/sso/callback?code={code}&state={state}")).await.expect(303);
+    assert_eq!(signed.header("location"), Some(format!("/gw{link}").as_str()));
+    let page = browser.open(&link).await.expect(200);
+    assert!(page.text().contains("ann@example.com"), "{}", page.text());
+    let left = press(&mut browser, &link, &page, &[("step", "connect")]).await.expect(303);
+    let location = left.header("location").expect("a place");
+    assert!(location.contains(&"w".repeat(74)), "{location}");
+    back(&mut browser, &server.allow(location)).await.expect(200);
 }

@@ -4,11 +4,11 @@
 use crate::harness::issuer::{FIRST, Issuer, in_seconds};
 use crate::harness::{Gateway, Upstream, eventually, reply};
 use crate::mcp_client::{PUBLIC, person};
-use crate::mcp_script::{Script, ScriptedMcp, Served, modern_call, request};
+use crate::mcp_script::{Script, ScriptedMcp, Served, modern_call, offered, request};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SECRET: &str = "client-secret-canary-0123456789";
@@ -91,6 +91,55 @@ async fn one_token_is_fetched_for_all_who_wait_and_shown_to_nobody() {
     for text in [&trail, &logs, &served.gateway.process.output()] {
         assert!(!text.contains(SECRET) && !text.contains("tok-1"), "{text}");
     }
+}
+
+/// Answers as a server of the modern era does that keeps no session, to whoever brings another token than this.
+async fn server_without(refused: Arc<Mutex<String>>) -> Upstream {
+    Upstream::replying(move |seen| {
+        if seen.header("authorization") == Some(refused.lock().expect("no panic").as_str()) {
+            return reply::whole(401, &[("www-authenticate", "Bearer")], "");
+        }
+        let body = seen.json();
+        let method = body["method"].as_str().unwrap_or_default();
+        let mut result = match method {
+            "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "modern", "version": "2"}}),
+            method => offered(method, &body["params"]).unwrap_or_default(),
+        };
+        result["resultType"] = "complete".into();
+        reply::json(200, &json!({"jsonrpc": "2.0", "id": body["id"], "result": result}))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_token_that_the_server_does_not_take_is_fetched_anew_once_and_the_call_goes_on() {
+    let issued = AtomicU16::new(0);
+    let tokens = Upstream::replying(move |_| {
+        let token = format!("tok-{}", issued.fetch_add(1, SeqCst) + 1);
+        reply::json(200, &json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600}))
+    })
+    .await;
+    let refused = Arc::new(Mutex::new(String::new()));
+    let (gateway, server) = (Gateway::start().await, server_without(refused.clone()).await);
+    let integration = json!({"name": "Files", "slug": "files-int", "url": server.url(), "transport": "http",
+        "auth_type": "oauth_client_credentials", "configurations": {"oauth": client(&tokens)}});
+    gateway.admin().post("/mcp-integrations", &integration).await.expect(200);
+    let named = json!({"name": "Files", "slug": "files", "mcp_integration_id": "files-int"});
+    gateway.admin().post("/mcp-servers", &named).await.expect(200);
+    let (_, key) = gateway.admin().workspace_key("mcp", json!({"scopes": ["mcp.invoke"]})).await;
+    let call = async || crate::mcp_account_server::call(&gateway, &key, false).await;
+    call().await.expect(200);
+    "Bearer tok-1".clone_into(&mut refused.lock().expect("no panic"));
+    // A server that refuses everything has nobody ask for tokens without end: one that was just fetched is not fetched anew.
+    call().await.expect(502);
+    assert_eq!(tokens.seen().len(), 1);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let called = call().await.expect(200).json();
+    assert!(called["result"]["content"].is_array(), "{called}");
+    assert_eq!(tokens.seen().len(), 2);
+    let last = server.seen().pop().expect("a call");
+    assert_eq!(last.header("authorization"), Some("Bearer tok-2"));
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 const PURPOSE: &str = "mcp connect";
 const LASTS_MICROS: i64 = 3_600 * 1_000_000;
-/// Longer scopes are left to what the server asks for by itself.
-const LONGEST_SCOPE: usize = 200;
+/// Longer scopes are left to what the server asks for by itself: the link must fit into the way through a sign-in elsewhere.
+const LONGEST_SCOPE: usize = 80;
 
 /// Names are short: it stands in an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
