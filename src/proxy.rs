@@ -380,6 +380,12 @@ impl Gateway {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
+        if short_keys::is_direct(&request, &routing) {
+            if let Err(fault) = ask.permit_direct(&request, &routing) {
+                return self.refuse(session, ctx, Refused::of(fault, request)).await;
+            }
+            return self.provider_key(session, ctx, request, routing).await;
+        }
         match ask.mint(&*self.calls.ids, &request, &routing) {
             Ok(body) => {
                 let told = local::CatalogAnswer { request: &request, routing: &routing, body };
@@ -387,6 +393,24 @@ impl Gateway {
             }
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
+    }
+
+    /// A key of the provider's own for a browser, which its integration hands out: what is asked and answered passes as it
+    /// came, and nothing of it is kept.
+    async fn provider_key(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        mut request: Box<Request>,
+        routing: routing::Routing,
+    ) -> pingora::Result<bool> {
+        request.caller.keep = record::CapturePolicy::Nothing;
+        request.ask.route.raw = true;
+        request.ask.untouched_model =
+            Some(request::AskedModel { name: request.ask.content.model.clone(), unread: false });
+        let client = Client::new(session);
+        let ended = Exchange::new(&self.calls, client, &mut request, routing, &mut ctx.records).run().await;
+        self.end(session, ctx, request, ended).await
     }
 
     /// Messages for the MCP server that the path names.

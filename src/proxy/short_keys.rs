@@ -5,8 +5,9 @@
 use super::headers::GatewayHeaders;
 use super::request::{Request, Route};
 use super::routing::Routing;
-use super::target::{permit_other, resolve};
+use super::target::{Credential, permit_other, resolve};
 use bytes::Bytes;
+use gateway_domain::config::split_model;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::IdSeal;
 use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
@@ -107,20 +108,23 @@ impl KeyAsk {
         self.session.get("model").and_then(Value::as_str)
     }
 
+    /// Whether the provider may be asked for a key of its own, with the very body that asks here.
+    pub(crate) fn permit_direct(&self, request: &Request, routing: &Routing) -> Result<(), Fault> {
+        if self.model().is_some_and(|model| split_model(model).is_some()) {
+            let why =
+                "must not name a provider where the provider's own key is asked for: name it in x-gateway-provider";
+            return Err(invalid("session.model", why));
+        }
+        self.permit(request, routing)
+    }
+
     /// Seals it, once its config leads to a target that has every model that it names.
     pub(crate) fn mint(self, seal: &dyn IdSeal, request: &Request, routing: &Routing) -> Result<Value, Fault> {
         if request.caller.tenant.key.token.is_some() {
             let why = "A client secret stands for a key of the gateway's, not for a token: ask for it with a key";
             return Err(Fault::new(FaultKind::Forbidden, why));
         }
-        let leaf = &**routing.plan.leaf();
-        let aim = resolve(leaf, routing.inline, request)?;
-        let event = json!({ "type": "session.update", "session": self.session }).to_string();
-        let read = ClientEvent::read(&event).map_err(|why| invalid("session", &why.to_string()))?;
-        for (field, model) in read.models.iter().filter(|(field, _)| *field != "session.model") {
-            permit_other(&aim, model, request)
-                .map_err(|fault| Fault::new(fault.kind(), fault.message().to_owned()).on(*field))?;
-        }
+        self.permit(request, routing)?;
         let headers = &request.ask.headers;
         bound(headers)?;
         let text = |value: &HeaderValue| {
@@ -154,6 +158,19 @@ impl KeyAsk {
         };
         let value = short.seal(seal)?;
         Ok(self.answer(&value, expires))
+    }
+
+    /// Every model that it names is one that its target has.
+    fn permit(&self, request: &Request, routing: &Routing) -> Result<(), Fault> {
+        let leaf = &**routing.plan.leaf();
+        let aim = resolve(leaf, routing.inline, request)?;
+        let event = json!({ "type": "session.update", "session": self.session }).to_string();
+        let read = ClientEvent::read(&event).map_err(|why| invalid("session", &why.to_string()))?;
+        for (field, model) in read.models.iter().filter(|(field, _)| *field != "session.model") {
+            permit_other(&aim, model, request)
+                .map_err(|fault| Fault::new(fault.kind(), fault.message().to_owned()).on(*field))?;
+        }
+        Ok(())
     }
 
     fn answer(self, value: &str, expires: i64) -> Value {
@@ -245,6 +262,15 @@ impl ShortKey {
         let session = &self.session;
         (!is_plain).then(|| format!(r#"{{"type":"session.update","session":{session}}}"#).into())
     }
+}
+
+/// Whether every target of the config hands out keys of its own.
+pub(crate) fn is_direct(request: &Request, routing: &Routing) -> bool {
+    let hands_out = |leaf| match resolve(leaf, routing.inline, request).map(|aim| aim.credential) {
+        Ok(Credential::Managed(upstream)) => upstream.direct_realtime,
+        _ => false,
+    };
+    routing.plan.config().leaves().all(|leaf| hands_out(leaf))
 }
 
 /// What would give a client a way round the gateway: refused by name, on every path that leads there.

@@ -278,7 +278,9 @@ pub(crate) fn permit_other(aim: &Aim, model: &str, request: &Request) -> Result<
 /// whatever the config would set.
 fn asked(adapter: &dyn Adapter, settings: &Settings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
     let body = request.ask.content.model.as_ref();
-    if !request.is_untouched() {
+    // The model of a session that a key is asked for stands inside of it, and was read there.
+    let is_read = request.ask.route.operation == Operation::RealtimeSecret;
+    if !request.is_untouched() || is_read {
         return leaf.model.as_ref().or(body).or(leaf.default_model.as_ref()).cloned();
     }
     let call = Untouched { tail: request.ask.route.tail(), query: request.ask.route.query.as_deref(), settings };

@@ -1,6 +1,6 @@
 //! Keys of the gateway's own for browsers: what they open, what they stand for, and when they end.
 
-use crate::harness::{Gateway, LiveProvider, Said, Socket, WORKSPACE_KEY, eventually, hello};
+use crate::harness::{Gateway, LiveProvider, Said, Socket, Upstream, WORKSPACE_KEY, eventually, hello, reply};
 use serde_json::{Value, json};
 
 /// Says what it heard first, and answers each `response.create`.
@@ -158,4 +158,45 @@ async fn nothing_goes_round_the_gateway() {
         assert_eq!(refused.status, 400, "{path}: {}", refused.text());
     }
     assert!(provider.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_providers_own_key_is_given_only_where_its_integration_says_so() {
+    let gateway = Gateway::with(&["--log-bodies", "all"]).await;
+    let admin = gateway.admin();
+    admin.put("/admin/organisation", &json!({ "debug_log": true })).await.expect(200);
+    let upstream = Upstream::replying(|_| {
+        let session = json!({ "type": "realtime", "model": "gpt-realtime" });
+        reply::json(200, &json!({ "value": "ek_of-the-provider", "expires_at": 1_900_000_000, "session": session }))
+    })
+    .await;
+    admin.provider("main", "openai", Some(&upstream.url())).await;
+    let models = json!({ "allow_all_models": false, "models": [{ "slug": "gpt-realtime", "enabled": true }] });
+    admin.put("/integrations/main-integration/integration-models", &models).await.expect(200);
+    let asked = |model: &str| json!({ "session": { "type": "realtime", "model": model, "instructions": "Be kind." } });
+    let call = |body: Value| {
+        gateway.post("/v1/realtime/client_secrets").provider("@main").header("x-gateway-trace-id", "direct").json(&body)
+    };
+    let own = call(asked("gpt-realtime")).send().await.expect(200).json();
+    assert!(own["value"].as_str().is_some_and(|value| value.starts_with("ek_gw_")) && upstream.seen().is_empty());
+    let direct = json!({ "configurations": { "direct_realtime": true } });
+    admin.put("/integrations/main-integration", &direct).await.expect(200);
+    let given = call(asked("gpt-realtime")).send().await.expect(200).json();
+    assert_eq!(given["value"], "ek_of-the-provider");
+    let seen = upstream.only();
+    assert_eq!((seen.target.as_str(), seen.json()), ("/v1/realtime/client_secrets", asked("gpt-realtime")));
+    assert_eq!(seen.header("authorization"), Some("Bearer sk-managed"));
+    // A model that is not enabled is refused here, and one that names its provider could not be understood there.
+    call(asked("gpt-4o-realtime")).send().await.expect(400);
+    let told = call(asked("@main/gpt-realtime")).send().await.expect(400).error();
+    assert!(told.contains("session.model"), "{told}");
+    assert_eq!(upstream.seen().len(), 1);
+    let rows = eventually("records", || async {
+        let list = admin.get("/logs?trace_id=direct").await.expect(200).json();
+        (list["total"] == 4).then(|| list["data"].as_array().cloned().unwrap_or_default())
+    });
+    for row in rows.await {
+        let told = admin.get(&format!("/logs/{}", row["id"].as_str().expect("an id"))).await.expect(200).text();
+        assert!(!told.contains("ek_of-the-provider"), "{told}");
+    }
 }

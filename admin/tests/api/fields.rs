@@ -296,7 +296,7 @@ async fn people(story: &mut Story<'_>) {
 async fn integration(story: &mut Story<'_>) {
     let settings = |host: &str, tail: &str| {
         json!({"custom_host": format!("https://{host}/v1"), "custom_headers": {"x-team": format!("quite-a-long-secret-{tail}")},
-            "openai_organization": "org-1", "openai_project": "proj-1", "isolate_objects": true,
+            "openai_organization": "org-1", "openai_project": "proj-1", "isolate_objects": true, "direct_realtime": true,
             "oauth_token_endpoint": format!("https://{host}/token"), "oauth_client_id": "client",
             "oauth_client_secret": format!("very-secret-{tail}"), "oauth_scope": "all"})
     };

@@ -50,6 +50,9 @@ pub struct Configurations {
     pub openai_organization: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openai_project: Option<String>,
+    /// Browsers get the provider's own keys for realtime sessions, which go round the gateway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct_realtime: bool,
     /// Objects that the provider keeps are found by ids of the workspace that made them, and by no other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolate_objects: bool,

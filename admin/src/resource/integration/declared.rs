@@ -86,8 +86,10 @@ fn configurations(doc: &Configurations, to: &mut Declaring<'_>) -> Result<Map<St
     put(&mut fields, "custom_host", &doc.custom_host);
     put(&mut fields, "openai_organization", &doc.openai_organization);
     put(&mut fields, "openai_project", &doc.openai_project);
-    if doc.isolate_objects {
-        fields.insert("isolate_objects".to_owned(), true.into());
+    for (name, on) in [("direct_realtime", doc.direct_realtime), ("isolate_objects", doc.isolate_objects)] {
+        if on {
+            fields.insert(name.to_owned(), true.into());
+        }
     }
     for (name, value) in &doc.cloud {
         let shown = match cloud::setting(name) {

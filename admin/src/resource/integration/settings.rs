@@ -33,6 +33,8 @@ struct Given {
     #[serde(default)]
     openai_project: Edit<String>,
     #[serde(default)]
+    direct_realtime: Edit<Flag>,
+    #[serde(default)]
     isolate_objects: Edit<Flag>,
 }
 
@@ -82,6 +84,9 @@ pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call
     }
     given.openai_organization.onto(&mut stored.openai_organization);
     given.openai_project.onto(&mut stored.openai_project);
+    if let Some(flag) = given.direct_realtime.or_default() {
+        stored.direct_realtime = flag.0;
+    }
     if let Some(flag) = given.isolate_objects.or_default() {
         stored.isolate_objects = flag.0;
     }
@@ -150,8 +155,10 @@ pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
             view.insert(name.into(), value.as_str().into());
         }
     }
-    if stored.isolate_objects {
-        view.insert("isolate_objects".into(), true.into());
+    for (name, on) in [("direct_realtime", stored.direct_realtime), ("isolate_objects", stored.isolate_objects)] {
+        if on {
+            view.insert(name.into(), true.into());
+        }
     }
     cloud::show(&stored.cloud, &mut view, &shown);
     if !headers.is_empty() {

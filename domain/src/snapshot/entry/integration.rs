@@ -34,6 +34,8 @@ pub struct Upstream {
     pub settings: Arc<Settings>,
     pub headers: Vec<(String, Secret<String>)>,
     pub models: Models,
+    /// It hands out keys of its own for realtime sessions.
+    pub direct_realtime: bool,
     /// What it keeps is kept apart for each workspace.
     pub isolates_objects: bool,
     /// Why it cannot be called now: what should fill it from a manager of secrets is not there. The rest of a sentence.
@@ -151,6 +153,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         settings: Arc::new(settings),
         headers,
         models: i.models.clone(),
+        direct_realtime: i.configurations.direct_realtime,
         isolates_objects: i.configurations.isolate_objects,
         limits: shared(i.access.limits.clone()),
         workspace_limits: Arc::new(models::limits(&i.access)),
