@@ -1,6 +1,7 @@
 //! The data plane as Pingora sees it. Each phase is one or two calls, named for what they do: intake, plan, exchange.
 
 mod admission_guard;
+mod agent;
 mod body;
 mod body_mode;
 mod call;
@@ -20,6 +21,7 @@ mod intake;
 mod local;
 mod mcp;
 mod objects;
+mod outbound;
 mod own_objects;
 mod own_tokens;
 mod prompt_target;
@@ -61,6 +63,7 @@ use crate::issuers::Issuers;
 use crate::runtime_config::ConfigHandle;
 use crate::upstream::http1::Framing;
 use crate::writer::{Records, cost_of};
+use agent::AgentStop;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use body_mode::BodyMode;
@@ -195,6 +198,9 @@ impl ProxyHttp for Gateway {
         }
         if request.ask.route.operation == Operation::McpSession {
             return Box::pin(self.mcp(session, ctx, request)).await;
+        }
+        if request.ask.route.operation == Operation::A2aCard {
+            return Box::pin(self.agent(session, ctx, request)).await;
         }
         if let Some(call) = own_objects::asked(&request) {
             return Box::pin(self.own_object(session, ctx, request, call)).await;
@@ -416,10 +422,20 @@ impl Gateway {
     /// Messages for the MCP server that the path names.
     async fn mcp(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         let parts = McpParts { calls: &self.calls, state: &self.mcp };
-        match mcp::serve(parts, session, &mut ctx.held, &mut request, &mut ctx.records).await {
+        match Box::pin(mcp::serve(parts, session, &mut ctx.held, &mut request, &mut ctx.records)).await {
             Ok(()) => Ok(true),
             Err(McpStop::Gone(gone)) => Err(gone),
             Err(McpStop::Refused(fault)) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+    }
+
+    /// What is asked of the agent that the path names.
+    async fn agent(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
+        let parts = McpParts { calls: &self.calls, state: &self.mcp };
+        match agent::serve(parts, session, &mut ctx.held, &mut request, &mut ctx.records).await {
+            Ok(()) => Ok(true),
+            Err(AgentStop::Gone(gone)) => Err(gone),
+            Err(AgentStop::Refused(fault)) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
 

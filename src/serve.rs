@@ -210,6 +210,8 @@ fn mcp_state(
         longest: settings.mcp_max_time.0,
         list_ttl: settings.mcp_list_ttl.0,
         origins,
+        public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
+        trusted: booted.trusted.clone(),
         authorization,
     };
     let process = process.clone();

@@ -73,7 +73,11 @@ async fn find(outside: &dyn Outside, target: &ProbeTarget, clock: fn() -> Timest
 /// The card that clients of the gateway see; `None`: nobody knows what the agent says of itself. `base`: the gateway's own
 /// address, without a slash at its end.
 pub fn public_agent_card(agent: &ManagedAgent, upstream: &AgentUpstream, base: &str) -> Option<Value> {
-    let card = upstream.card.as_ref()?;
+    upstream.card.as_ref().map(|card| public_card(agent, upstream, card, base))
+}
+
+/// The same of another card of the agent's.
+pub fn public_card(agent: &ManagedAgent, upstream: &AgentUpstream, card: &Value, base: &str) -> Value {
     let below = |url: &str| {
         let endpoint = upstream.endpoints.iter().find(|endpoint| endpoint.url == url);
         endpoint.map(|endpoint| endpoint.below.clone()).unwrap_or_default()
@@ -84,7 +88,7 @@ pub fn public_agent_card(agent: &ManagedAgent, upstream: &AgentUpstream, base: &
         shows_skill: &|id| upstream.shows(id) && agent.shows(id),
         allows: &|name| upstream.allows(name) && agent.allows(name),
     };
-    Some(published(card, &public))
+    published(card, &public)
 }
 
 fn read(reply: &OutsideReply) -> Result<Value, String> {

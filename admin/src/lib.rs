@@ -51,7 +51,7 @@ mod turned_away;
 mod upkeep;
 
 pub use actor::Actor;
-pub use agent_card::public_agent_card;
+pub use agent_card::{public_agent_card, public_card};
 pub use alerts::{
     ALERT_LEASE, AlertRound, BudgetMail, DeliveredAlert, MAIL_JOB, check_alerts, deliver_alert, deliver_mail,
     mail_budget,

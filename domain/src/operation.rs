@@ -206,6 +206,21 @@ operations! {
     McpListTemplates = facts("mcp.resources/templates/list", "").uses(Uses::Nothing),
     // What opens, keeps and ends their sessions, and whatever was refused before its method was known.
     McpSession = facts("mcp.session", "").uses(Uses::Nothing),
+    // Calls of agents, which have a road of their own too. The names are those of A2A 1.0.
+    A2aSendMessage = facts("a2a.SendMessage", "").uses(Uses::Nothing),
+    A2aSendStreamingMessage = facts("a2a.SendStreamingMessage", "").uses(Uses::Nothing),
+    A2aGetTask = facts("a2a.GetTask", "").uses(Uses::Nothing),
+    A2aListTasks = facts("a2a.ListTasks", "").uses(Uses::Nothing),
+    A2aCancelTask = facts("a2a.CancelTask", "").uses(Uses::Nothing),
+    A2aSubscribeToTask = facts("a2a.SubscribeToTask", "").uses(Uses::Nothing),
+    A2aCreatePush = facts("a2a.CreateTaskPushNotificationConfig", "").uses(Uses::Nothing),
+    A2aGetPush = facts("a2a.GetTaskPushNotificationConfig", "").uses(Uses::Nothing),
+    A2aListPush = facts("a2a.ListTaskPushNotificationConfigs", "").uses(Uses::Nothing),
+    A2aDeletePush = facts("a2a.DeleteTaskPushNotificationConfig", "").uses(Uses::Nothing),
+    A2aExtendedCard = facts("a2a.GetExtendedAgentCard", "").uses(Uses::Nothing),
+    A2aOlderSend = facts("a2a.tasks/send", "").uses(Uses::Nothing),
+    // Their cards, and whatever was refused before its method was known.
+    A2aCard = facts("a2a.card", "").uses(Uses::Nothing),
     // A path that no row names: whether its answer may be kept is told by the path itself.
     Proxy = facts("proxy", "").passed_to_all(),
 }
@@ -351,6 +366,9 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     let beside = (path == COHERES && *method == Method::POST).then_some(path);
     let below = path.strip_prefix("/v1").filter(|t| t.starts_with('/')).or(beside);
     let Some(tail) = below else { return mcp(method, path) };
+    if let Some(agent) = agent(path, tail) {
+        return Some(agent);
+    }
     let (tail, prefixed) = match tail.strip_prefix("/proxy") {
         Some(rest) if rest.starts_with('/') => (rest, true),
         _ => (tail, false),
@@ -390,6 +408,13 @@ fn mcp<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     })
 }
 
+/// Agents lie below one path, each by its slug; what stands behind that is the agent's.
+fn agent<'a>(path: &'a str, tail: &'a str) -> Option<Routed<'a>> {
+    let slug = tail.strip_prefix("/agent/")?.split('/').next()?;
+    let (operation, dialect) = (Operation::A2aCard, Dialect::OpenAi);
+    (!slug.is_empty()).then_some(Routed { operation, dialect, path, tail: path, raw: false, body: None })
+}
+
 /// The route of a path, for people and traces: as the table writes it, and for what is the provider's alone by its
 /// beginning.
 pub fn template(method: &str, path: &str) -> Cow<'static, str> {
@@ -400,6 +425,9 @@ pub fn template(method: &str, path: &str) -> Cow<'static, str> {
     let tail = bare.strip_prefix("/v1").filter(|tail| tail.starts_with('/'));
     let is_mcp = || Method::from_bytes(method.as_bytes()).is_ok_and(|method| mcp(&method, bare).is_some());
     let Some(tail) = tail else { return Cow::Borrowed(if is_mcp() { "/{slug}/mcp" } else { "/*" }) };
+    if agent(path, tail).is_some() {
+        return Cow::Borrowed("/v1/agent/{slug}");
+    }
     if let Some(prompt) = PROMPTS.iter().find(|p| method == "POST" && matches(p, tail)) {
         return written("/v1", prompt);
     }

@@ -174,6 +174,7 @@ pub struct Scope(u8);
 
 impl Scope {
     pub const COMPLETIONS_WRITE: Self = Self::named("completions.write");
+    pub const AGENTS_INVOKE: Self = Self::named("agents.invoke");
     pub const MCP_INVOKE: Self = Self::named("mcp.invoke");
     pub const MODELS_LIST: Self = Self::named("models.list");
     pub const VIRTUAL_KEYS_LIST: Self = Self::named("virtual_keys.list");

@@ -411,6 +411,10 @@ fn permit(gateway: &Gateway, request: &Request) -> Option<Fault> {
             || gateway.mcp.authorization().is_some_and(|signing_in| signing_in.admits(&request.caller.tenant));
         return (!opens).then(|| Fault::new(FaultKind::Forbidden, NO_MCP));
     }
+    if request.ask.route.operation == Operation::A2aCard {
+        let told = "The key lacks the scope agents.invoke";
+        return (!scopes.has(Scope::AGENTS_INVOKE)).then(|| Fault::new(FaultKind::Forbidden, told));
+    }
     let listing = request.ask.route.asked() == Operation::ListModels
         && (scopes.has(Scope::MODELS_LIST) || scopes.has(Scope::VIRTUAL_KEYS_LIST));
     if listing || scopes.has(Scope::COMPLETIONS_WRITE) {

@@ -4,22 +4,22 @@
 
 mod accounts;
 mod authorization;
-mod breaker;
+pub(in crate::proxy) mod breaker;
 mod call;
-mod door;
-mod down;
+pub(in crate::proxy) mod door;
+pub(in crate::proxy) mod down;
 mod drift;
 mod figures;
-mod gate;
-mod guard;
-mod identity;
+pub(in crate::proxy) mod gate;
+pub(in crate::proxy) mod guard;
+pub(in crate::proxy) mod identity;
 mod lists;
-mod note;
+pub(in crate::proxy) mod note;
 mod sessionless;
-mod state;
+pub(in crate::proxy) mod state;
 mod talk;
 mod target;
-mod upstream;
+pub(in crate::proxy) mod upstream;
 mod watch;
 
 pub(crate) use accounts::McpPeople;

@@ -10,6 +10,8 @@ mod agent_cards;
 #[cfg(test)]
 mod agent_script;
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod alerts;
 #[cfg(test)]
 mod allowed_models;

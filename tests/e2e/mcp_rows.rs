@@ -59,6 +59,13 @@ const BEHAVIOURS: &[McpRow] = &[
     McpRow("a tool at its limit", &[LIMIT]),
     McpRow("a task of another", &["mcp_tasks::a_task_of_somebody_else_is_an_unknown_one"]),
     McpRow("fifty at once", &["mcp::as_many_tool_calls_as_allowed_reach_the_server_under_concurrency"]),
+    McpRow(
+        "cards of agents, and tasks of others",
+        &[
+            "agents::cards_lead_to_the_gateway_bad_cards_are_refused_and_tasks_of_others_are_not_found",
+            "agent_cards::what_is_no_card_is_refused_and_so_is_one_byte_too_many",
+        ],
+    ),
     McpRow("guardrails deny", &["mcp::guardrails_judge_arguments_and_results_and_a_denial_is_a_result"]),
     McpRow("an answer to another node", &[NODES]),
     McpRow(
@@ -135,6 +142,10 @@ const INCIDENTS: &[McpRow] = &[
     McpRow(
         "BerriAI/litellm 36803, 31296: the server's own sign-in shown to clients",
         &["mcp::a_servers_own_challenge_and_failures_stay_behind_the_gateway"],
+    ),
+    McpRow(
+        "BerriAI/litellm 20858: calls went to the address that a card claims",
+        &["agents::calls_go_to_the_registered_address_whatever_a_card_claims"],
     ),
     McpRow("BerriAI/litellm 38208, 12359: a failure shown as an empty list", &[MEMBERS]),
     McpRow("IBM/mcp-context-forge 2055, 4205: sessions shared by users", &[SHARED]),

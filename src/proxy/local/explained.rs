@@ -26,7 +26,9 @@ impl Gateway {
         ctx: &mut Ctx,
         mut request: Box<Request>,
     ) -> pingora::Result<bool> {
-        if request.ask.route.operation == Operation::McpSession || own_objects::asked(&request).is_some() {
+        if matches!(request.ask.route.operation, Operation::McpSession | Operation::A2aCard)
+            || own_objects::asked(&request).is_some()
+        {
             let told = json!({ "request": asked(&request), "served_by": "gateway" });
             return self.tell_explained(session, &request, told).await;
         }

@@ -2,7 +2,7 @@
 //! server says of itself in JSON-RPC is no failure, nor is a call that takes long.
 
 use ahash::AHashMap;
-use gateway_domain::snapshot::McpUpstream;
+use gateway_domain::snapshot::OutboundUpstream;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -27,10 +27,10 @@ struct BrokenRow {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct McpBreakers(Mutex<AHashMap<BrokenKey, BrokenRow>>);
+pub(in crate::proxy) struct McpBreakers(Mutex<AHashMap<BrokenKey, BrokenRow>>);
 
-fn key(upstream: &McpUpstream) -> BrokenKey {
-    BrokenKey { integration: upstream.id.0, revision: upstream.revision }
+fn key(upstream: &OutboundUpstream) -> BrokenKey {
+    BrokenKey { integration: upstream.row, revision: upstream.revision }
 }
 
 impl McpBreakers {
@@ -39,11 +39,11 @@ impl McpBreakers {
     }
 
     /// For how long it is still left alone.
-    pub(super) fn rests(&self, upstream: &McpUpstream, now: Instant) -> Option<Duration> {
+    pub(in crate::proxy) fn rests(&self, upstream: &OutboundUpstream, now: Instant) -> Option<Duration> {
         self.left(key(upstream), now)
     }
 
-    pub(super) fn note(&self, upstream: &McpUpstream, failed: bool, now: Instant) {
+    pub(in crate::proxy) fn note(&self, upstream: &OutboundUpstream, failed: bool, now: Instant) {
         self.told(key(upstream), failed, now);
     }
 

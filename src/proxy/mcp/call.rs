@@ -14,10 +14,10 @@ use crate::guardrails::HookNotes;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::record::PendingRecords;
 use crate::proxy::request::Request;
-use gateway_domain::NanoUsd;
 use gateway_domain::counters::Charge;
 use gateway_domain::resource::mcp_tool_headers::McpToolHeaders;
 use gateway_domain::snapshot::ManagedMcpServer;
+use gateway_domain::{NanoUsd, Operation};
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::header::{self, subject};
 use gateway_mcp::session::{McpSession, UpstreamSession};
@@ -368,7 +368,13 @@ impl McpTurn<'_, '_> {
             self.check_arguments(&item.name, params.as_ref()).map_err(|error| refused(&error))?;
         }
         let (server, price) = (&*self.target.server.slug, self.target.upstream.price(&item.name));
-        let called = ToolCalled { server, tool: &item.name, arguments: arguments(asked), price };
+        let called = ToolCalled {
+            server,
+            tool: &item.name,
+            operation: Operation::McpCallTool,
+            arguments: arguments(asked),
+            price,
+        };
         *hold = gate::admit(self.parts.calls, self.request, called).await.map_err(|fault| {
             let kind = fault.kind().row().openai_type;
             let data = json!({"type": kind, "retry_after_ms": fault.retry_after()});
@@ -493,7 +499,9 @@ impl McpTurn<'_, '_> {
         let named = filter::named(&asked.method, asked.params().as_ref()).ok().flatten();
         let failed = last.label.or_else(|| answer::is_failed(&last.body).then_some("mcp_tool_error"));
         let outcome = McpOutcome {
+            protocol: "mcp",
             operation,
+            state: None,
             name: named.map(|item| item.name.chars().take(256).collect()).unwrap_or_default(),
             status: last.recorded.unwrap_or(last.status),
             label: failed,

@@ -8,33 +8,33 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pingora::proxy::Session;
 
 /// Bytes of a body: messages are small, whatever models may be sent.
-pub(super) const MOST_BODY: usize = 16 << 20;
+pub(in crate::proxy) const MOST_BODY: usize = 16 << 20;
 
 /// Before the names of headers that repeat arguments.
-pub(super) const ARGUMENT: &str = "mcp-param-";
+pub(in crate::proxy) const ARGUMENT: &str = "mcp-param-";
 
 /// The head of a request, as far as the protocol reads it.
 #[derive(Debug, Default)]
-pub(super) struct Posted {
-    pub(super) takes_json: bool,
-    pub(super) takes_events: bool,
-    pub(super) session: Option<String>,
-    pub(super) last_event: Option<HeaderValue>,
-    pub(super) traced: Vec<(HeaderName, HeaderValue)>,
+pub(in crate::proxy) struct Posted {
+    pub(in crate::proxy) takes_json: bool,
+    pub(in crate::proxy) takes_events: bool,
+    pub(in crate::proxy) session: Option<String>,
+    pub(in crate::proxy) last_event: Option<HeaderValue>,
+    pub(in crate::proxy) traced: Vec<(HeaderName, HeaderValue)>,
     version: Vec<HeaderValue>,
     method: Vec<HeaderValue>,
     name: Vec<HeaderValue>,
     /// Headers that repeat arguments.
     arguments: Vec<(HeaderName, HeaderValue)>,
-    pub(super) refused: Option<u16>,
+    pub(in crate::proxy) refused: Option<u16>,
 }
 
 impl Posted {
-    pub(super) fn refused(status: u16) -> Self {
+    pub(in crate::proxy) fn refused(status: u16) -> Self {
         Self { takes_json: true, refused: Some(status), ..Self::default() }
     }
 
-    pub(super) fn headers(&self) -> McpHeaders<'_> {
+    pub(in crate::proxy) fn headers(&self) -> McpHeaders<'_> {
         fn bytes(values: &[HeaderValue]) -> Vec<&[u8]> {
             values.iter().map(HeaderValue::as_bytes).collect()
         }
@@ -46,12 +46,12 @@ impl Posted {
     }
 
     /// The modern era knows no sessions, whatever an old client of the same name left behind.
-    pub(super) fn names_session(&self) -> bool {
+    pub(in crate::proxy) fn names_session(&self) -> bool {
         self.session.is_some() && !self.version().ok().flatten().is_some_and(McpVersion::is_modern_name)
     }
 
     /// `Err`: it stands twice, or is no text.
-    pub(super) fn version(&self) -> Result<Option<&str>, ()> {
+    pub(in crate::proxy) fn version(&self) -> Result<Option<&str>, ()> {
         match self.version.as_slice() {
             [] => Ok(None),
             [one] => one.to_str().map(|text| Some(text.trim())).map_err(|_| ()),
@@ -60,7 +60,7 @@ impl Posted {
     }
 }
 
-pub(super) fn posted(session: &Session) -> Posted {
+pub(in crate::proxy) fn posted(session: &Session) -> Posted {
     let headers = &session.req_header().headers;
     let all = |name: &str| headers.get_all(name).iter().cloned().collect();
     let (takes_json, takes_events) = accepts(headers);
@@ -105,7 +105,7 @@ fn accepts(headers: &HeaderMap) -> (bool, bool) {
 }
 
 /// A body must be JSON that is not packed: a page of another origin cannot send that unasked.
-pub(super) fn content(session: &Session) -> Result<(), u16> {
+pub(in crate::proxy) fn content(session: &Session) -> Result<(), u16> {
     let headers = &session.req_header().headers;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -114,7 +114,7 @@ pub(super) fn content(session: &Session) -> Result<(), u16> {
 }
 
 /// A GET opens a stream of events, and there is nothing else to get.
-pub(super) fn stream(session: &Session) -> Result<(), u16> {
+pub(in crate::proxy) fn stream(session: &Session) -> Result<(), u16> {
     if accepts(&session.req_header().headers).1 { Ok(()) } else { Err(406) }
 }
 

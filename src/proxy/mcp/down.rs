@@ -16,25 +16,25 @@ use pingora::http::ResponseHeader;
 
 /// A message on its way to the client, as the last one of its request.
 #[derive(Clone, Debug)]
-pub(super) struct LastMessage {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(in crate::proxy) struct LastMessage {
+    pub(in crate::proxy) status: u16,
+    pub(in crate::proxy) body: String,
     /// A limit refused: its headers go along.
-    pub(super) fault: Option<Fault>,
+    pub(in crate::proxy) fault: Option<Fault>,
     /// The status of the record, where it is another.
-    pub(super) recorded: Option<u16>,
+    pub(in crate::proxy) recorded: Option<u16>,
     /// What the record calls a failure.
-    pub(super) label: Option<&'static str>,
+    pub(in crate::proxy) label: Option<&'static str>,
     /// How the client may come again.
-    pub(super) challenge: Option<HeaderValue>,
+    pub(in crate::proxy) challenge: Option<HeaderValue>,
     /// There is no account to call with: nobody was called.
-    pub(super) is_unconnected: bool,
+    pub(in crate::proxy) is_unconnected: bool,
     /// There is none: the answer comes on the stream that the client opens next.
-    pub(super) is_elsewhere: bool,
+    pub(in crate::proxy) is_elsewhere: bool,
 }
 
 impl LastMessage {
-    pub(super) const fn ok(body: String) -> Self {
+    pub(in crate::proxy) const fn ok(body: String) -> Self {
         Self {
             status: 200,
             body,
@@ -47,34 +47,39 @@ impl LastMessage {
         }
     }
 
-    pub(super) fn elsewhere() -> Self {
+    pub(in crate::proxy) fn elsewhere() -> Self {
         Self { is_elsewhere: true, ..Self::ok(String::new()) }
     }
 
-    pub(super) fn error(error: &RpcError, id: Option<&RpcId>) -> Self {
+    pub(in crate::proxy) fn error(error: &RpcError, id: Option<&RpcId>) -> Self {
         Self { status: error.status, label: Some("mcp_error"), ..Self::ok(error.body(id)) }
     }
 }
 
-pub(super) struct McpDown<'a, 's> {
-    pub(super) client: Client<'s>,
+pub(in crate::proxy) struct McpDown<'a, 's> {
+    pub(in crate::proxy) client: Client<'s>,
     parts: McpParts<'a>,
     request: &'a Request,
-    pub(super) takes_json: bool,
-    pub(super) takes_events: bool,
+    pub(in crate::proxy) takes_json: bool,
+    pub(in crate::proxy) takes_events: bool,
     /// Issued with this answer.
-    pub(super) session: Option<String>,
+    pub(in crate::proxy) session: Option<String>,
     has_begun: bool,
-    pub(super) bytes: u64,
+    pub(in crate::proxy) bytes: u64,
 }
 
 impl<'a, 's> McpDown<'a, 's> {
-    pub(super) fn new(client: Client<'s>, parts: McpParts<'a>, request: &'a Request, posted: &Posted) -> Self {
+    pub(in crate::proxy) fn new(
+        client: Client<'s>,
+        parts: McpParts<'a>,
+        request: &'a Request,
+        posted: &Posted,
+    ) -> Self {
         let (takes_json, takes_events) = (posted.takes_json, posted.takes_events);
         Self { client, parts, request, takes_json, takes_events, session: None, has_begun: false, bytes: 0 }
     }
 
-    pub(super) const fn has_begun(&self) -> bool {
+    pub(in crate::proxy) const fn has_begun(&self) -> bool {
         self.has_begun
     }
 
@@ -88,7 +93,7 @@ impl<'a, 's> McpDown<'a, 's> {
     }
 
     /// From now on events go down.
-    pub(super) async fn begin(&mut self) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn begin(&mut self) -> Result<(), ClientLeft> {
         if self.has_begun {
             return Ok(());
         }
@@ -102,7 +107,7 @@ impl<'a, 's> McpDown<'a, 's> {
         self.client.begin(head, None, false).await
     }
 
-    pub(super) async fn event(&mut self, event: &McpEvent) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn event(&mut self, event: &McpEvent) -> Result<(), ClientLeft> {
         self.begin().await?;
         let text = sse::write(event);
         self.bytes += text.len() as u64;
@@ -110,16 +115,16 @@ impl<'a, 's> McpDown<'a, 's> {
     }
 
     /// A word for whoever closes connections that say nothing.
-    pub(super) async fn comment_if_begun(&mut self) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn comment_if_begun(&mut self) -> Result<(), ClientLeft> {
         if self.has_begun { self.client.piece(Some(COMMENT), false).await } else { Ok(()) }
     }
 
-    pub(super) async fn finish(&mut self) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn finish(&mut self) -> Result<(), ClientLeft> {
         self.client.piece(None, true).await
     }
 
     /// The answer, in the form that the client takes.
-    pub(super) async fn last(&mut self, message: LastMessage) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn last(&mut self, message: LastMessage) -> Result<(), ClientLeft> {
         if message.is_elsewhere {
             return self.finish().await;
         }
@@ -140,12 +145,12 @@ impl<'a, 's> McpDown<'a, 's> {
         self.whole(head, message.body.into()).await
     }
 
-    pub(super) async fn error(&mut self, error: &RpcError, id: Option<&RpcId>) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn error(&mut self, error: &RpcError, id: Option<&RpcId>) -> Result<(), ClientLeft> {
         self.last(LastMessage::error(error, id)).await
     }
 
     /// An answer without a body.
-    pub(super) async fn empty(&mut self, status: u16) -> Result<(), ClientLeft> {
+    pub(in crate::proxy) async fn empty(&mut self, status: u16) -> Result<(), ClientLeft> {
         let head = own_head(&self.parts.calls.delivery.names, status, self.request);
         self.whole(head, Bytes::new()).await
     }

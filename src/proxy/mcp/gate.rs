@@ -12,21 +12,26 @@ const BYTES_OF_TOKEN: usize = 4;
 
 /// What is called.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ToolCalled<'a> {
-    pub(super) server: &'a str,
-    pub(super) tool: &'a str,
-    pub(super) arguments: usize,
+pub(in crate::proxy) struct ToolCalled<'a> {
+    pub(in crate::proxy) server: &'a str,
+    pub(in crate::proxy) tool: &'a str,
+    pub(in crate::proxy) operation: Operation,
+    pub(in crate::proxy) arguments: usize,
     /// `None`: nobody said what it costs.
-    pub(super) price: Option<NanoUsd>,
+    pub(in crate::proxy) price: Option<NanoUsd>,
 }
 
 /// Tokens of so many bytes, rounded up.
-pub(super) fn tokens(bytes: usize) -> u64 {
+pub(in crate::proxy) fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(BYTES_OF_TOKEN) as u64
 }
 
 /// Takes what the call needs of every limit, or nothing.
-pub(super) async fn admit(calls: &CallParts, request: &Request, called: ToolCalled<'_>) -> Result<Hold, Fault> {
+pub(in crate::proxy) async fn admit(
+    calls: &CallParts,
+    request: &Request,
+    called: ToolCalled<'_>,
+) -> Result<Hold, Fault> {
     let tenant = &request.caller.tenant;
     let index = tenant.world.limits(tenant.workspace.id);
     let price = called.price.and_then(|price| u64::try_from(price.0).ok()).filter(|price| *price > 0);
@@ -44,7 +49,7 @@ pub(super) async fn admit(calls: &CallParts, request: &Request, called: ToolCall
         config: None,
         prompt: None,
         model: None,
-        endpoint_type: Operation::McpCallTool.name(),
+        endpoint_type: called.operation.name(),
         mcp_server: Some(called.server),
         mcp_tool: Some(called.tool),
         unread: false,

@@ -1,7 +1,6 @@
 //! Guardrails of tool calls: the defaults of workspace and organisation judge the texts of a call's arguments before it
 //! goes up, and those of its result before the client sees it. A denial is a result, which a model can read.
 
-use super::door::Posted;
 use crate::clock;
 use crate::guardrails::{HookNotes, TargetGuards};
 use crate::proxy::exchange::CallParts;
@@ -17,13 +16,16 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What judges one call, and what it has said so far.
-pub(super) struct ToolGuard {
+pub(in crate::proxy) struct ToolGuard {
     guards: TargetGuards,
-    pub(super) notes: Box<HookNotes>,
+    pub(in crate::proxy) notes: Box<HookNotes>,
 }
 
+/// Finds texts in JSON, and puts others in their place.
+pub(in crate::proxy) type TextWalk = fn(&str, TextVisit<'_>) -> Option<String>;
+
 /// What becomes of what was judged.
-pub(super) enum GuardedText {
+pub(in crate::proxy) enum GuardedText {
     Same,
     /// Its texts were rewritten.
     Other(String),
@@ -32,18 +34,19 @@ pub(super) enum GuardedText {
 
 /// What is called, for checks that ask.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct GuardedTool<'a> {
-    pub(super) server: &'a str,
-    pub(super) tool: &'a str,
+pub(in crate::proxy) struct GuardedTool<'a> {
+    pub(in crate::proxy) server: &'a str,
+    pub(in crate::proxy) tool: &'a str,
+    pub(in crate::proxy) operation: Operation,
+    pub(in crate::proxy) streams: bool,
 }
 
 impl ToolGuard {
     /// `None`: nothing judges the calls of this caller.
-    pub(super) async fn of(
+    pub(in crate::proxy) async fn of(
         calls: &CallParts,
         request: &Request,
         called: GuardedTool<'_>,
-        posted: &Posted,
     ) -> Result<Option<Self>, Fault> {
         let Some(defaults) = request.caller.tenant.guardrails.as_deref() else { return Ok(None) };
         let input = compiled(calls, request, &defaults.input).await?;
@@ -52,8 +55,8 @@ impl ToolGuard {
             return Ok(None);
         }
         let facts = Facts {
-            request_type: Operation::McpCallTool.name().to_owned(),
-            streams: posted.takes_events,
+            request_type: called.operation.name().to_owned(),
+            streams: called.streams,
             provider: called.server.to_owned(),
             model: called.tool.to_owned(),
             asked_model: called.tool.to_owned(),
@@ -77,8 +80,18 @@ impl ToolGuard {
     }
 
     /// The call's arguments, before anybody hears of them.
-    pub(super) async fn judge_arguments(&mut self, calls: &CallParts, arguments: &str) -> GuardedText {
-        let texts = collected(|visit| each_value(arguments, visit));
+    pub(in crate::proxy) async fn judge_arguments(&mut self, calls: &CallParts, arguments: &str) -> GuardedText {
+        self.judge_asked(calls, arguments, each_value).await
+    }
+
+    /// The texts that `walk` finds in what is asked.
+    pub(in crate::proxy) async fn judge_asked(
+        &mut self,
+        calls: &CallParts,
+        arguments: &str,
+        walk: TextWalk,
+    ) -> GuardedText {
+        let texts = collected(|visit| walk(arguments, visit));
         let body = asked(&texts);
         let content = Content::new(body, Shape::Chat, Direction::Input);
         self.guards.request = Some(content.clone());
@@ -90,15 +103,25 @@ impl ToolGuard {
         self.guards.request = Some(rewritten.clone());
         self.guards.request_is_transformed = true;
         let other = texts_of(rewritten.body(), "/messages/0/content");
-        replaced(&texts, &other, |visit| each_value(arguments, visit))
+        replaced(&texts, &other, |visit| walk(arguments, visit))
     }
 
     /// What the tool says, before the client hears of it.
-    pub(super) async fn judge_result(&mut self, calls: &CallParts, result: &str) -> GuardedText {
+    pub(in crate::proxy) async fn judge_result(&mut self, calls: &CallParts, result: &str) -> GuardedText {
+        self.judge_answered(calls, result, each_of_result).await
+    }
+
+    /// The texts that `walk` finds in what is answered.
+    pub(in crate::proxy) async fn judge_answered(
+        &mut self,
+        calls: &CallParts,
+        result: &str,
+        walk: TextWalk,
+    ) -> GuardedText {
         if self.guards.output.is_empty() {
             return GuardedText::Same;
         }
-        let texts = collected(|visit| each_of_result(result, visit));
+        let texts = collected(|visit| walk(result, visit));
         let choices: Vec<Value> = texts
             .iter()
             .enumerate()
@@ -115,7 +138,7 @@ impl ToolGuard {
         let all = body["choices"].as_array().into_iter().flatten();
         let other: Vec<String> =
             all.map(|choice| choice["message"]["content"].as_str().unwrap_or_default().to_owned()).collect();
-        replaced(&texts, &other, |visit| each_of_result(result, visit))
+        replaced(&texts, &other, |visit| walk(result, visit))
     }
 
     async fn judge(&mut self, calls: &CallParts, content: Content, side: Direction) -> Judged {
@@ -137,12 +160,21 @@ impl ToolGuard {
         said
     }
 
-    /// The result that a denied call gives in place of its own.
-    pub(super) fn denial(&self) -> String {
-        // As clients of models are shown them: neither what was skipped nor what runs beside.
+    /// Whether what is answered is judged at all.
+    pub(in crate::proxy) const fn judges_answers(&self) -> bool {
+        !self.guards.output.is_empty()
+    }
+
+    /// What was said so far, as clients of models are shown it: neither what was skipped nor what runs beside.
+    pub(in crate::proxy) fn results(&self) -> Value {
         let shown = gateway_guardrails::denial(Dialect::OpenAi, &self.notes.results);
         let shown: Value = serde_json::from_slice(&shown).unwrap_or_default();
-        let results = &shown["hook_results"];
+        shown["hook_results"].clone()
+    }
+
+    /// The result that a denied call gives in place of its own.
+    pub(in crate::proxy) fn denial(&self) -> String {
+        let results = self.results();
         json!({
             "content": [{"type": "text", "text": "The call was denied by a guardrail."}], "isError": true,
             "_meta": {"gateway/hook_results": results},
@@ -203,7 +235,7 @@ fn replaced(before: &[String], after: &[String], walk: impl FnOnce(TextVisit<'_>
 }
 
 /// The result of a message with another in its place.
-pub(super) fn with_result(envelope: &str, result: &str) -> String {
+pub(in crate::proxy) fn with_result(envelope: &str, result: &str) -> String {
     let Ok(mut object) = RawObject::parse(envelope) else { return envelope.to_owned() };
     object.set("result", result);
     object.to_json()

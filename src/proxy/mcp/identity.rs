@@ -9,7 +9,7 @@ use crate::proxy::request::Tenant;
 use gateway_admin::{IdentityClaims, sign_identity};
 use gateway_domain::id::UserId;
 use gateway_domain::resource::mcp_sign_in::{IdentityForwarding, IdentityMethod};
-use gateway_domain::snapshot::McpUpstream;
+use gateway_domain::snapshot::OutboundUpstream;
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Map, Value, json};
@@ -26,18 +26,28 @@ pub(super) fn identify(
 ) -> Result<(), Fault> {
     let principal = served.principal.as_str().into();
     for target in &mut served.targets {
-        let upstream = target.upstream.clone();
-        let Some(rule) = &upstream.identity else { continue };
-        let value = match rule.method {
-            IdentityMethod::ClaimsHeader => header_of(&ascii(&Value::Object(claims(tenant, rule))))?,
-            IdentityMethod::JwtHeader => signed(parts, tenant, (rule, &upstream))?,
-            IdentityMethod::Bearer => own_token(headers, tenant, &upstream)?,
-        };
-        let name = HeaderName::from_bytes(rule.header().as_bytes()).map_err(|_| unsendable())?;
-        target.identity = Some((name, value));
+        let Some(told) = told(parts, headers, tenant, &target.upstream)? else { continue };
+        target.identity = Some(told);
         target.owner = Some(std::sync::Arc::clone(&principal));
     }
     Ok(())
+}
+
+/// The header that tells who calls; `None`: nothing is told.
+pub(in crate::proxy) fn told(
+    parts: McpParts<'_>,
+    headers: &HeaderMap,
+    tenant: &Tenant,
+    upstream: &OutboundUpstream,
+) -> Result<Option<(HeaderName, HeaderValue)>, Fault> {
+    let Some(rule) = &upstream.identity else { return Ok(None) };
+    let value = match rule.method {
+        IdentityMethod::ClaimsHeader => header_of(&ascii(&Value::Object(claims(tenant, rule))))?,
+        IdentityMethod::JwtHeader => signed(parts, tenant, (rule, upstream))?,
+        IdentityMethod::Bearer => own_token(headers, tenant, upstream)?,
+    };
+    let name = HeaderName::from_bytes(rule.header().as_bytes()).map_err(|_| unsendable())?;
+    Ok(Some((name, value)))
 }
 
 fn claims(tenant: &Tenant, rule: &IdentityForwarding) -> Map<String, Value> {
@@ -61,7 +71,7 @@ fn claims(tenant: &Tenant, rule: &IdentityForwarding) -> Map<String, Value> {
 fn signed(
     parts: McpParts<'_>,
     tenant: &Tenant,
-    (rule, upstream): (&IdentityForwarding, &McpUpstream),
+    (rule, upstream): (&IdentityForwarding, &OutboundUpstream),
 ) -> Result<HeaderValue, Fault> {
     let nobody = |why: &str| Fault::new(FaultKind::Internal, format!("The gateway cannot sign who calls: {why}"));
     let issuer = parts.state.authorization().and_then(|authorization| authorization.issuer());
@@ -78,7 +88,7 @@ fn signed(
 }
 
 /// A token of an issuer elsewhere that names the server itself.
-fn own_token(headers: &HeaderMap, tenant: &Tenant, upstream: &McpUpstream) -> Result<HeaderValue, Fault> {
+fn own_token(headers: &HeaderMap, tenant: &Tenant, upstream: &OutboundUpstream) -> Result<HeaderValue, Fault> {
     let refused =
         |why: &str| Fault::new(FaultKind::Forbidden, format!("The MCP server takes the caller's own token: {why}"));
     let token = tenant.key.token.as_ref().filter(|token| token.grant.is_none());

@@ -14,24 +14,28 @@ use std::time::Duration;
 
 /// What a call of one method came to.
 #[derive(Debug)]
-pub(super) struct McpOutcome {
-    pub(super) operation: Operation,
+pub(in crate::proxy) struct McpOutcome {
+    /// `mcp` or `a2a`.
+    pub(in crate::proxy) protocol: &'static str,
+    pub(in crate::proxy) operation: Operation,
+    /// How a task of an agent stands, where it is about one.
+    pub(in crate::proxy) state: Option<String>,
     /// The tool, prompt or resource; empty for lists.
-    pub(super) name: String,
-    pub(super) status: u16,
-    pub(super) label: Option<&'static str>,
-    pub(super) upstream: Duration,
-    pub(super) request_bytes: usize,
-    pub(super) answer: Bytes,
-    pub(super) stream: bool,
-    pub(super) charges: Vec<Charge>,
+    pub(in crate::proxy) name: String,
+    pub(in crate::proxy) status: u16,
+    pub(in crate::proxy) label: Option<&'static str>,
+    pub(in crate::proxy) upstream: Duration,
+    pub(in crate::proxy) request_bytes: usize,
+    pub(in crate::proxy) answer: Bytes,
+    pub(in crate::proxy) stream: bool,
+    pub(in crate::proxy) charges: Vec<Charge>,
     /// `None`: nobody said what it costs.
-    pub(super) cost: Option<NanoUsd>,
-    pub(super) hooks: Option<Box<HookNotes>>,
+    pub(in crate::proxy) cost: Option<NanoUsd>,
+    pub(in crate::proxy) hooks: Option<Box<HookNotes>>,
 }
 
 /// The operation of a method that is recorded; the others are counted by nobody but the upstream.
-pub(super) fn operation(method: &str) -> Option<Operation> {
+pub(in crate::proxy) fn operation(method: &str) -> Option<Operation> {
     Some(match method {
         "tools/call" => Operation::McpCallTool,
         "prompts/get" => Operation::McpGetPrompt,
@@ -46,15 +50,15 @@ pub(super) fn operation(method: &str) -> Option<Operation> {
 }
 
 /// Where a record of a call goes, and what it may be told of.
-pub(super) struct McpBook<'a, 's> {
-    pub(super) calls: &'a CallParts,
-    pub(super) request: &'a Request,
-    pub(super) slug: &'a str,
-    pub(super) client: &'a Client<'s>,
+pub(in crate::proxy) struct McpBook<'a, 's> {
+    pub(in crate::proxy) calls: &'a CallParts,
+    pub(in crate::proxy) request: &'a Request,
+    pub(in crate::proxy) slug: &'a str,
+    pub(in crate::proxy) client: &'a Client<'s>,
 }
 
 impl McpBook<'_, '_> {
-    pub(super) fn write(&self, outcome: McpOutcome, records: &mut PendingRecords) {
+    pub(in crate::proxy) fn write(&self, outcome: McpOutcome, records: &mut PendingRecords) {
         let Self { calls, request, slug, client } = self;
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let mut record = record::of(request, &request.steps(), None, None, number);
@@ -63,7 +67,10 @@ impl McpBook<'_, '_> {
         record.fault = outcome.label;
         record.stream = outcome.stream;
         record.virtual_key = SmolStr::new(slug);
-        record.provider = SmolStr::new_static("mcp");
+        record.provider = SmolStr::new_static(outcome.protocol);
+        if let Some(state) = &outcome.state {
+            record.metadata = with_state(&record.metadata, state);
+        }
         record.model = SmolStr::new(&outcome.name);
         record.request_bytes = outcome.request_bytes as u64;
         record.response_bytes = outcome.answer.len() as u64;
@@ -80,4 +87,11 @@ impl McpBook<'_, '_> {
         RecordBodies { settings, budget, session, request, sent: None, rewritten }.answered(&mut record, capture);
         records.push_noted(record, outcome.hooks);
     }
+}
+
+/// Metadata of a record with how a task stands among them; the caller's own word stays.
+fn with_state(metadata: &SmolStr, state: &str) -> SmolStr {
+    let mut pairs: serde_json::Map<String, serde_json::Value> = serde_json::from_str(metadata).unwrap_or_default();
+    pairs.entry("task_state").or_insert_with(|| state.into());
+    SmolStr::new(serde_json::Value::Object(pairs).to_string())
 }

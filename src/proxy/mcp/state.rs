@@ -9,6 +9,7 @@ use super::lists::McpLists;
 use super::sessionless::SessionlessServers;
 use crate::proxy::cors::{CorsOrigins, is_server_path};
 use ahash::AHashMap;
+use gateway_domain::egress::Trusted;
 use gateway_domain::ports::Vault;
 use gateway_mcp::session::{SessionSeal, fingerprint};
 use http::header;
@@ -39,6 +40,10 @@ pub(crate) struct McpSettings {
     /// Of lists that do not say how long they hold.
     pub(crate) list_ttl: Duration,
     pub(crate) origins: Option<Arc<CorsOrigins>>,
+    /// Where clients reach the gateway, without a slash at its end; `None`: nobody said.
+    pub(crate) public_url: Option<Arc<str>>,
+    /// Addresses that may be called though others may not.
+    pub(crate) trusted: Arc<Trusted>,
     /// `None`: nobody signs in.
     pub(crate) authorization: Option<McpAuthorization>,
 }
@@ -48,7 +53,7 @@ pub(crate) struct McpState {
     pub(crate) settings: McpSettings,
     ended: Mutex<EndedSessions>,
     bridges: Mutex<AHashMap<BridgeKey, BridgeSession>>,
-    pub(super) breakers: McpBreakers,
+    pub(in crate::proxy) breakers: McpBreakers,
     pub(super) drift: ToolDrift,
     pub(super) sessionless: SessionlessServers,
     pub(super) lists: McpLists,
@@ -180,7 +185,7 @@ impl McpState {
     }
 
     /// Why a web page may not call: it is of another origin, or has a name of its own for this machine.
-    pub(super) fn refuses_origin(&self, session: &Session) -> Option<&'static str> {
+    pub(in crate::proxy) fn refuses_origin(&self, session: &Session) -> Option<&'static str> {
         let headers = &session.req_header().headers;
         let local = session.server_addr().and_then(|a| a.as_inet().map(|a| a.ip().is_loopback())).unwrap_or(false);
         if let Some(origin) = headers.get(header::ORIGIN) {
@@ -256,6 +261,8 @@ mod tests {
             longest: minute,
             list_ttl: minute,
             origins,
+            public_url: None,
+            trusted: Arc::default(),
             authorization: None,
         };
         McpState::new(Arc::new(Plain), settings, || false)

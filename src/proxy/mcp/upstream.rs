@@ -7,21 +7,19 @@ use super::state::McpState;
 use super::target::McpTarget;
 use crate::proxy::body::Permit;
 use crate::proxy::exchange::CallParts;
+pub(super) use crate::proxy::outbound::MOST_ANSWER;
+use crate::proxy::outbound::{self, OutboundAsk, OutboundCalls};
 use crate::upstream::Pass;
-use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
-use bytes::{Bytes, BytesMut};
-use gateway_domain::cloud::Grant;
+use crate::upstream::http1::{Response, SendError};
+use bytes::Bytes;
 use gateway_mcp::header::encoded;
 use gateway_mcp::session::LONGEST_UPSTREAM;
 use gateway_mcp::{RpcError, RpcId, RpcMessage};
-use gateway_providers::Pieces;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::json;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of one answer that is no stream.
-pub(super) const MOST_ANSWER: usize = 16 << 20;
+const NOUN: &str = "MCP server";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// How long a word in passing may take: a session's end, a call's cancellation.
 const BRIEF: Duration = Duration::from_secs(2);
@@ -142,78 +140,26 @@ impl UpstreamCalls<'_> {
         }
     }
 
-    /// A token that the server does not take is fetched anew, once: nothing was done with what it refused so.
     async fn open(&self, ask: &UpstreamAsk, silence: Duration) -> Result<Response, RpcError> {
         if let Some(person) = self.target.person {
             return Box::pin(self.open_for(person, ask, silence)).await;
         }
-        let Some(grant) = &self.target.upstream.grant else { return self.sent(ask, silence, None).await };
-        let pass = self.token(grant).await?;
-        let response = self.sent(ask, silence, Some(&pass)).await?;
-        if response.status() != 401 {
-            return Ok(response);
-        }
-        self.calls.credentials.refused(grant, &pass, Some(response.head().headers()));
-        let next = self.token(grant).await?;
-        if matches!((&pass, &next), (Pass::Header(before), Pass::Header(now)) if before == now) {
-            return Ok(response);
-        }
-        response.discard(self.pool()).await;
-        self.sent(ask, silence, Some(&next)).await
+        self.outbound().open(&self.asking(ask)?, silence).await
     }
 
-    /// What the token endpoint says is for the operator's log, and no caller's business.
-    async fn token(&self, grant: &Arc<Grant>) -> Result<Pass, RpcError> {
-        let told = |_| RpcError::own(502, "The gateway cannot sign in at the MCP server");
-        self.calls.credentials.token(grant).await.map_err(told)
+    fn outbound(&self) -> OutboundCalls<'_> {
+        OutboundCalls {
+            calls: self.calls,
+            upstream: &self.target.upstream,
+            identity: self.target.identity.as_ref(),
+            noun: NOUN,
+        }
     }
 
-    fn head(&self, ask: &UpstreamAsk, pass: Option<&Pass>) -> Result<RequestHead, RpcError> {
-        let upstream = &self.target.upstream;
-        let unsendable = || RpcError::own(502, "The request cannot be sent to the MCP server");
-        let mut head = RequestHead::new(ask.method.clone(), &upstream.target).map_err(|_| unsendable())?;
-        let authority = upstream.base.authority();
-        head.set(header::HOST, HeaderValue::from_str(&authority).map_err(|_| unsendable())?);
-        let accept =
-            if ask.method == Method::GET { "text/event-stream" } else { "application/json, text/event-stream" };
-        head.set(header::ACCEPT, HeaderValue::from_static(accept));
-        head.set(header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))));
-        if ask.method == Method::POST {
-            head.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            head.set_framing(Framing::Length(ask.body.len()));
-        }
-        let named =
-            [("mcp-protocol-version", &ask.version), ("mcp-session-id", &ask.session), ("mcp-method", &ask.rpc_method)];
-        for (name, value) in named {
-            let Some(value) = value else { continue };
-            let value = HeaderValue::from_str(value).map_err(|_| unsendable())?;
-            head.set(HeaderName::from_static(name), value);
-        }
-        if let Some(name) = &ask.name {
-            let value = HeaderValue::from_str(&encoded(name)).map_err(|_| unsendable())?;
-            head.set(HeaderName::from_static("mcp-name"), value);
-        }
-        for (name, value) in &ask.arguments {
-            let name = HeaderName::from_bytes(format!("{ARGUMENT}{name}").as_bytes()).map_err(|_| unsendable())?;
-            head.set(name, HeaderValue::from_str(&encoded(value)).map_err(|_| unsendable())?);
-        }
-        for (name, value) in &ask.headers {
-            head.set(name.clone(), value.clone());
-        }
-        if let Some(Pass::Header(value)) = pass {
-            head.set(header::AUTHORIZATION, value.clone());
-        }
-        // Behind them, so that nothing takes the place of what the admin set.
-        for (name, value) in &upstream.headers {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
-            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unsendable())?;
-            value.set_sensitive(true);
-            head.set(name, value);
-        }
-        if let Some((name, value)) = &self.target.identity {
-            head.set(name.clone(), value.clone());
-        }
-        Ok(head)
+    fn asking(&self, ask: &UpstreamAsk) -> Result<OutboundAsk, RpcError> {
+        let headers = headers(ask).ok_or_else(|| RpcError::own(502, "The request cannot be sent to the MCP server"))?;
+        let target = self.target.upstream.target.clone();
+        Ok(OutboundAsk { method: ask.method.clone(), target, headers, body: ask.body.clone() })
     }
 
     pub(super) async fn sent(
@@ -222,35 +168,40 @@ impl UpstreamCalls<'_> {
         silence: Duration,
         pass: Option<&Pass>,
     ) -> Result<Response, RpcError> {
-        let head = self.head(ask, pass)?;
-        let dialer = &self.calls.dialer;
-        let unreachable = |e: String| RpcError::own(503, format!("The MCP server cannot be reached: {e}"));
-        let origin = dialer.origin(&self.target.upstream.base).await.map_err(|e| unreachable(e.to_string()))?;
-        let clocks = Clocks { first_byte: silence, idle: silence };
-        let pieces = Pieces::One(ask.body.clone());
-        http1::send(dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await.map_err(|e| fallen(&e))
+        self.outbound().sent(&self.asking(ask)?, silence, pass).await
     }
 }
 
-pub(super) async fn read(response: &mut Response, held: &mut Permit) -> Result<Bytes, RpcError> {
-    let mut body = BytesMut::new();
-    while !response.is_done() {
-        let Some(piece) = response.read().await.map_err(|e| fallen(&e))? else { break };
-        if body.len() + piece.len() > MOST_ANSWER {
-            return Err(RpcError::own(502, format!("The MCP server's answer is longer than {MOST_ANSWER} bytes")));
-        }
-        body.extend_from_slice(&piece);
-        held.grow_to(body.len()).map_err(|fault| RpcError::own(fault.status(), fault.message().to_owned()))?;
+/// What the protocol says of a message in headers; `None`: one of them cannot be sent.
+fn headers(ask: &UpstreamAsk) -> Option<Vec<(HeaderName, HeaderValue)>> {
+    let accept = if ask.method == Method::GET { "text/event-stream" } else { "application/json, text/event-stream" };
+    let mut headers = vec![(header::ACCEPT, HeaderValue::from_static(accept))];
+    if ask.method == Method::POST {
+        headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
     }
-    Ok(body.freeze())
+    let named =
+        [("mcp-protocol-version", &ask.version), ("mcp-session-id", &ask.session), ("mcp-method", &ask.rpc_method)];
+    for (name, value) in named {
+        let Some(value) = value else { continue };
+        headers.push((HeaderName::from_static(name), HeaderValue::from_str(value).ok()?));
+    }
+    if let Some(name) = &ask.name {
+        headers.push((HeaderName::from_static("mcp-name"), HeaderValue::from_str(&encoded(name)).ok()?));
+    }
+    for (name, value) in &ask.arguments {
+        let name = HeaderName::from_bytes(format!("{ARGUMENT}{name}").as_bytes()).ok()?;
+        headers.push((name, HeaderValue::from_str(&encoded(value)).ok()?));
+    }
+    headers.extend(ask.headers.iter().cloned());
+    Some(headers)
+}
+
+async fn read(response: &mut Response, held: &mut Permit) -> Result<Bytes, RpcError> {
+    outbound::read(response, held, NOUN).await
 }
 
 pub(super) fn fallen(error: &SendError) -> RpcError {
-    match error {
-        SendError::NoConnection(why) => RpcError::own(503, format!("The MCP server cannot be reached: {why}")),
-        SendError::Broken(why) => RpcError::own(502, format!("The MCP server broke off: {why}")),
-        SendError::Silent => RpcError::own(408, "The MCP server said nothing in time"),
-    }
+    outbound::fallen(error, NOUN)
 }
 
 /// An answer of HTTP that is no success. A JSON-RPC error in it is told; a challenge to sign in is the gateway's matter.
@@ -278,7 +229,7 @@ fn told_error(text: &str) -> Option<RpcError> {
 }
 
 /// The response to this id that a body holds by itself.
-pub(super) fn response_of(text: &str, id: &RpcId) -> Option<String> {
+pub(in crate::proxy) fn response_of(text: &str, id: &RpcId) -> Option<String> {
     let text = text.trim();
     matches!(RpcMessage::parse(text), Ok(RpcMessage::Response { id: of, .. }) if of.is(id.json()))
         .then(|| text.to_owned())

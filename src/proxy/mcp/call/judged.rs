@@ -5,6 +5,7 @@ use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
 use crate::proxy::mcp::guard::{GuardedText, GuardedTool, ToolGuard, with_result};
+use gateway_domain::Operation;
 use gateway_mcp::{Era, RawObject, RpcError, bridge};
 
 /// The status of records of what guardrails denied.
@@ -32,8 +33,13 @@ impl McpTurn<'_, '_> {
         if self.request.caller.tenant.guardrails.is_none() {
             return Ok(Ok(None));
         }
-        let called = GuardedTool { server: &self.target.server.slug, tool };
-        let found = ToolGuard::of(self.parts.calls, self.request, called, self.posted);
+        let called = GuardedTool {
+            server: &self.target.server.slug,
+            tool,
+            operation: Operation::McpCallTool,
+            streams: self.posted.takes_events,
+        };
+        let found = ToolGuard::of(self.parts.calls, self.request, called);
         let found = self.down.client.during(None, found).await?;
         Ok(found.map_err(|fault| {
             let error = RpcError::own(fault.status(), fault.message().to_owned());
