@@ -4,6 +4,9 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 #[cfg(test)]
+#[path = "sdks/agents.rs"]
+mod agents;
+#[cfg(test)]
 #[expect(dead_code, unused_imports, reason = "the end-to-end tests use the rest")]
 #[path = "harness/harness.rs"]
 mod harness;

@@ -243,3 +243,73 @@ async fn records_name_the_method_the_agent_and_how_its_task_stands() {
         assert!(all.contains(told), "{told}: {all}");
     }
 }
+
+#[tokio::test]
+async fn a_message_costs_its_price_in_the_record_and_of_the_budget() {
+    let served = ServedAgent::start(AgentScript::default()).await;
+    let admin = served.gateway.admin();
+    let priced = json!({"configurations": {"pricing": {"default_usd_per_call": 0.4}}});
+    admin.put("/agent-integrations/a-int", &priced).await.expect(200);
+    // A dollar is two messages of 40 cents, and what is left is too little for a third.
+    let fields = json!({"scopes": ["agents.invoke"], "usage_limits": {"credit_limit": 1, "type": "cost"}});
+    let (_, key) = admin.workspace_key("held", fields).await;
+    for method in ["SendMessage", "SendStreamingMessage"] {
+        served.rpc_as(&key, "1.0", method, says("hi")).await.expect(200);
+    }
+    let refused = served.rpc_as(&key, "1.0", "SendMessage", says("hi")).await.expect(412);
+    assert_eq!((code(&refused), &refused.json()["id"]), (412, &json!("r-1")), "{}", refused.text());
+    assert_eq!(served.heard().len(), 2, "what was refused reached nobody");
+    let costs = eventually("all messages have their cost", || async {
+        let logs = admin.get("/logs?page_size=100").await.expect(200).json();
+        let calls = logs["data"].as_array().expect("logs").iter();
+        let costs: Vec<f64> = calls.filter_map(|r| r["metrics"]["cost"].as_f64()).filter(|cost| *cost > 0.0).collect();
+        (costs.len() == 2).then_some(costs)
+    })
+    .await;
+    assert!(costs.iter().all(|cents| (cents - 40.0).abs() < 1e-9), "{costs:?}");
+    let metrics = served.gateway.metrics().await;
+
+    assert!(metrics.contains("a2a.SendMessage"), "{metrics}");
+}
+
+#[tokio::test]
+async fn an_agent_that_fails_again_and_again_is_left_alone() {
+    let served = ServedAgent::start(AgentScript::default()).await;
+    let ServedAgent { gateway, agent, key } = served;
+    drop(agent);
+    let call = |text: &str| {
+        let call = gateway.call("POST", "/v1/agent/helper").key(&key).header("a2a-version", "1.0");
+        call.json(&json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": says(text)})).send()
+    };
+    for _ in 0..5 {
+        let away = call("hi").await.expect(503);
+        assert!(away.text().contains("cannot be reached"), "{}", away.text());
+    }
+    let left = call("hi").await.expect(503);
+    assert!(left.text().contains("left alone"), "{}", left.text());
+}
+
+#[tokio::test]
+async fn nothing_secret_of_an_agent_is_told() {
+    let served = ServedAgent::start(AgentScript { says: Some("a quiet word"), ..AgentScript::default() }).await;
+    let admin = served.gateway.admin();
+    for method in ["SendMessage", "SendStreamingMessage"] {
+        let answer = served.rpc("1.0", method, says("hi")).await.expect(200);
+        assert!(!format!("{:?}{}", answer.headers, answer.text()).contains("upstream-secret"));
+    }
+    let records = eventually("both are recorded", || async {
+        let logs = admin.get("/logs?page_size=100").await.expect(200);
+        (logs.json()["data"].as_array().expect("logs").len() >= 2).then(|| logs.text())
+    })
+    .await;
+    let shown = [
+        records,
+        admin.get("/agent-integrations/a-int").await.expect(200).text(),
+        admin.get("/agent-servers/helper/agent-card").await.expect(200).text(),
+        served.gateway.metrics().await,
+    ];
+    for text in shown {
+        assert!(!text.contains("upstream-secret-1234") && !text.contains(&served.key), "{text}");
+    }
+    assert!(served.heard().iter().all(|seen| !format!("{:?}{}", seen.headers, seen.text()).contains(&served.key)));
+}

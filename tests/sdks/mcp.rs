@@ -7,12 +7,13 @@ use serde_json::json;
 use std::process::Command;
 
 /// SDKs whose own servers stand behind the gateway, and their clients before it.
-async fn between_servers_and_clients() -> Stage {
+pub(crate) async fn between_servers_and_clients() -> Stage {
     let gateway = Gateway::start().await;
     // Clients that sign people in need its own address.
     let public = gateway.url("");
-    let gateway = gateway.restart_with(&["--public-url", &public]).await;
-    let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke"] })).await;
+    let gateway =
+        gateway.restart_with(&["--public-url", &public, "--trusted-custom-hosts", "127.0.0.1,localhost"]).await;
+    let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke", "agents.invoke"] })).await;
     let invite = json!({ "email": "ann@example.com", "role": "member", "workspaces": [{ "id": "default", "role": "member" }],
         "workspace_api_key_details": { "scopes": ["mcp.invoke"] } });
     let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
@@ -44,7 +45,7 @@ impl Stage {
     /// With packages that want a newer Node than the system has, which come with one.
     async fn node_mcp(&self, script: &str) {
         let folder = tempfile::tempdir().expect("a folder");
-        for file in ["place.mjs", "conformance_caller.mjs", script] {
+        for file in ["place.mjs", "conformance_caller.mjs", "conformance_account.mjs", script] {
             std::fs::copy(scripts("node-mcp").join(file), folder.path().join(file)).expect("a copy");
         }
         let modules = installed("node-mcp/node_modules");

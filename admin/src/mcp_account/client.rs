@@ -70,7 +70,10 @@ fn document_address(public: &str) -> String {
 }
 
 fn registration(public: &str) -> Value {
+    // What may come back over plain HTTP is on the same machine (OpenID Connect Dynamic Client Registration 1.0, section 2).
+    let kind = if public.starts_with("https://") { "web" } else { "native" };
     json!({
+        "application_type": kind,
         "client_name": "AI gateway",
         "redirect_uris": [redirect_uri(public)],
         "grant_types": ["authorization_code", "refresh_token"],

@@ -1,4 +1,5 @@
-// The official conformance suite plays servers, and judges what the gateway sends them as their client.
+// The official conformance suite plays servers, and judges what the gateway sends them as their client: with a key of the
+// gateway's own, and with accounts of people at servers that sign them in.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
@@ -26,14 +27,26 @@ const SCENARIOS = [
   ['json-schema-ref-no-deref', '2026-07-28'],
 ];
 
-const caller = `node ${fileURLToPath(new URL('conformance_caller.mjs', import.meta.url))}`;
+/** Sign-in at servers. Left out are those that want a client known beforehand, or a client document at an address of theirs. */
+const OLD = ['metadata-default', 'metadata-var1', 'metadata-var2', 'metadata-var3', 'scope-from-www-authenticate',
+  'scope-from-scopes-supported', 'scope-omitted-when-undefined', 'token-endpoint-auth-basic', 'token-endpoint-auth-post',
+  'token-endpoint-auth-none'];
+const NEW = ['resource-mismatch', 'offline-access-scope', 'offline-access-not-supported', 'iss-supported', 'iss-not-advertised',
+  'iss-supported-missing', 'iss-wrong-issuer', 'iss-unexpected', 'iss-normalized', 'metadata-issuer-mismatch'];
+const ACCOUNTS = [
+  ...OLD.map((name) => [`auth/${name}`, '2025-11-25']),
+  ...[...OLD, ...NEW].map((name) => [`auth/${name}`, '2026-07-28']),
+];
+
+const beside = (script) => `node ${fileURLToPath(new URL(script, import.meta.url))}`;
 const wanted = process.argv[2];
-for (const [scenario, version] of SCENARIOS.filter(([name]) => !wanted || name === wanted)) {
+for (const [scenario, version] of [...SCENARIOS, ...ACCOUNTS].filter(([name]) => !wanted || name === wanted)) {
   const folder = mkdtempSync(join(tmpdir(), 'conformance-'));
+  const caller = beside(scenario.startsWith('auth/') ? 'conformance_account.mjs' : 'conformance_caller.mjs');
   const args = [SUITE, 'client', '--scenario', scenario, '--spec-version', version, '--command', caller];
   await run(NODE, [...args, '--output-dir', folder], { mayFail: true });
-  const [found] = readdirSync(folder);
-  const checks = JSON.parse(readFileSync(join(folder, found, 'checks.json'), 'utf8'));
+  const [found] = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('checks.json'));
+  const checks = JSON.parse(readFileSync(join(folder, found), 'utf8'));
   rmSync(folder, { recursive: true });
   const of = (status) => checks.filter((check) => check.status === status);
   assert.deepEqual([...of('FAILURE'), ...of('WARNING')], [], `${scenario} at ${version}`);
