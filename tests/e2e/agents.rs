@@ -267,8 +267,24 @@ async fn a_message_costs_its_price_in_the_record_and_of_the_budget() {
     })
     .await;
     assert!(costs.iter().all(|cents| (cents - 40.0).abs() < 1e-9), "{costs:?}");
+    // An answer that a guardrail keeps back was given all the same.
+    let word = json!([{"id": "contains", "parameters": {"words": ["hi"], "operator": "none"}}]);
+    let guardrail = json!({"name": "words", "checks": word, "actions": {"deny": true}});
+    let slug = admin.post("/guardrails", &guardrail).await.expect(200).json()["slug"].clone();
+    let defaults = json!({"defaults": {"output_guardrails": [slug]}});
+    admin.put("/admin/workspaces/default", &defaults).await.expect(200);
+    for method in ["SendMessage", "SendStreamingMessage"] {
+        let denied = served.rpc("1.0", method, says("hi")).await.expect(200);
+        assert!(denied.text().contains("446"), "{}", denied.text());
+    }
+    eventually("what was denied has its cost too", || async {
+        let logs = admin.get("/logs?page_size=100").await.expect(200).json();
+        let calls = logs["data"].as_array().expect("logs").iter();
+        let count = calls.filter(|r| r["metrics"]["cost"].as_f64() > Some(0.0)).count();
+        (count == 4).then_some(())
+    })
+    .await;
     let metrics = served.gateway.metrics().await;
-
     assert!(metrics.contains("a2a.SendMessage"), "{metrics}");
 }
 

@@ -61,12 +61,14 @@ pub(super) struct AgentOutcome {
     /// The last message is not to be sent: what was to be told is told.
     pub(super) is_told: bool,
     pub(super) answered: usize,
+    /// It has its price: the agent did what was asked, whatever the client sees of that.
+    pub(super) was_called: bool,
 }
 
 impl AgentOutcome {
     pub(super) fn of(last: LastMessage) -> Self {
-        let answered = last.body.len();
-        Self { last, state: None, is_told: false, answered }
+        let (answered, was_called) = (last.body.len(), last.label.is_none());
+        Self { last, state: None, is_told: false, answered, was_called }
     }
 }
 
@@ -125,6 +127,7 @@ impl AgentTurn<'_, '_> {
             Ok(outcome) => outcome,
             Err(left) => {
                 let mut gone = AgentOutcome::of(LastMessage::ok(String::new()));
+                // Whoever leaves early has caused what the call costs.
                 (gone.last.status, gone.last.label) = (499, Some("client_gone"));
                 self.note(asked, &gone, (began.elapsed(), hold), guard);
                 return Err(left);
@@ -305,7 +308,9 @@ impl AgentTurn<'_, '_> {
             match self.down.client.during(None, judging).await? {
                 GuardedText::Same => {}
                 GuardedText::Other(other) => result = other,
-                GuardedText::Denied => return Ok(AgentOutcome::of(denied(asked, guard))),
+                GuardedText::Denied => {
+                    return Ok(AgentOutcome { was_called: true, ..AgentOutcome::of(denied(asked, guard)) });
+                }
             }
         }
         let state = state_of(&result);
@@ -337,7 +342,7 @@ impl AgentTurn<'_, '_> {
     ) {
         let Some(method) = asked.method else { return };
         let last = &outcome.last;
-        let was_called = method.sends() && last.label.is_none();
+        let was_called = method.sends() && outcome.was_called;
         let cost = self.served.upstream.price(method.name()).filter(|_| was_called);
         let tokens = if method.sends() { gate::tokens(asked.params.len()) + gate::tokens(outcome.answered) } else { 0 };
         let charges = hold.settle(Used { tokens, cost: cost.and_then(|cost| u64::try_from(cost.0).ok()) });

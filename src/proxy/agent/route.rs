@@ -85,6 +85,10 @@ impl AgentRoute {
         let call = rest(method.as_str(), path, &version.name)?;
         let text = |part: Option<&str>| part.map(|part| decoded(part).into_owned());
         let (task, config) = (text(call.task), text(call.config));
+        // Steps of a path, and names of nothing.
+        if [&task, &config].into_iter().flatten().any(|part| matches!(part.as_str(), "." | "..")) {
+            return None;
+        }
         Some(Self::Rest(RestRoute { base, verb: method.clone(), method: call.method, task, config }))
     }
 }
@@ -124,7 +128,7 @@ impl RestRoute {
     }
 }
 
-/// A segment of a path: nothing in it leads elsewhere.
+/// A segment of a path, which is neither `.` nor `..`: nothing in it leads elsewhere.
 fn encoded(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'~' | b'.');
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
@@ -147,5 +151,12 @@ mod tests {
         assert_eq!(of(Some(""), None), ("0.3".to_owned(), false));
         assert_eq!(of(Some(" 1.0 "), Some("A2A-Version=0.3")), ("1.0".to_owned(), true));
         assert_eq!(of(None, Some("x=1&A2A-Version=1%2E0")), ("1.0".to_owned(), true));
+    }
+
+    #[test]
+    fn a_segment_leads_nowhere_else() {
+        for (text, segment) in [("a b", "a%20b"), ("a/b", "a%2Fb"), ("a?b#c:d", "a%3Fb%23c%3Ad"), ("a.b", "a.b")] {
+            assert_eq!(encoded(text), segment);
+        }
     }
 }

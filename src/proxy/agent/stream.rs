@@ -63,7 +63,8 @@ impl AgentTurn<'_, '_> {
         }
         let is_told = ended.is_none();
         let last = ended.unwrap_or_else(|| LastMessage::ok(String::new()));
-        Ok(AgentOutcome { last, state: heard.state, is_told, answered: heard.bytes })
+        let was_called = is_told || heard.bytes > 0;
+        Ok(AgentOutcome { last, state: heard.state, is_told, answered: heard.bytes, was_called })
     }
 
     /// Events to the end of the stream; what is still to be said then, if anything.
