@@ -4,6 +4,7 @@
 use crate::version::McpVersion;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -49,6 +50,20 @@ pub struct UpstreamSession {
     pub version: String,
 }
 
+/// What a client carries, sealed; `None`: it would be longer than headers carry.
+pub(crate) fn sealed<T: Serialize>(held: &T, by: &dyn SessionSeal) -> Option<String> {
+    let sealed = by.seal(&serde_json::to_string(held).ok()?);
+    (sealed.len() <= LONGEST_SESSION).then_some(sealed)
+}
+
+/// What a client carried; what was sealed for something else may be read as this, so that the tag in it decides.
+pub(crate) fn opened<T: DeserializeOwned>(text: &str, by: &dyn SessionSeal) -> Option<T> {
+    if text.len() > LONGEST_SESSION {
+        return None;
+    }
+    serde_json::from_str(&by.open(text)?).ok()
+}
+
 /// What stands for a caller in a session: nobody can read from it who it is.
 pub fn principal(caller: &str) -> String {
     URL_SAFE_NO_PAD.encode(&Sha256::digest(caller.as_bytes())[..16])
@@ -82,17 +97,12 @@ impl McpSession {
 
     /// The id that the client is given; `None`: it would be longer than clients and servers carry.
     pub fn seal(&self, by: &dyn SessionSeal) -> Option<String> {
-        let sealed = by.seal(&serde_json::to_string(self).ok()?);
-        (sealed.len() <= LONGEST_SESSION).then_some(sealed)
+        sealed(self, by)
     }
 
     /// `None` for what was never issued.
     pub fn open(id: &str, by: &dyn SessionSeal) -> Option<Self> {
-        if id.len() > LONGEST_SESSION {
-            return None;
-        }
-        let session: Self = serde_json::from_str(&by.open(id)?).ok()?;
-        (session.tag == TAG).then_some(session)
+        opened(id, by).filter(|session: &Self| session.tag == TAG)
     }
 
     /// It is theirs who show it, for the server that they call, and not over.

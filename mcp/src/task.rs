@@ -2,7 +2,7 @@
 //! so that any node can ask for it and nobody else can (extension `io.modelcontextprotocol/tasks`).
 
 use crate::object::RawObject;
-use crate::session::{LONGEST_SESSION, LONGEST_UPSTREAM, SessionSeal};
+use crate::session::{LONGEST_UPSTREAM, SessionSeal, opened, sealed};
 use serde::{Deserialize, Serialize};
 
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -31,17 +31,12 @@ impl McpTask {
         if self.id.len() > LONGEST_UPSTREAM {
             return None;
         }
-        let sealed = by.seal(&serde_json::to_string(self).ok()?);
-        (sealed.len() <= LONGEST_SESSION).then_some(sealed)
+        sealed(self, by)
     }
 
     /// `None` for what was never given.
     pub fn open(id: &str, by: &dyn SessionSeal) -> Option<Self> {
-        if id.len() > LONGEST_SESSION {
-            return None;
-        }
-        let task: Self = serde_json::from_str(&by.open(id)?).ok()?;
-        (task.tag == TAG).then_some(task)
+        opened(id, by).filter(|task: &Self| task.tag == TAG)
     }
 }
 
@@ -63,6 +58,7 @@ pub fn begun(result: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::LONGEST_SESSION;
 
     struct Reversed;
     impl SessionSeal for Reversed {

@@ -16,7 +16,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gateway_domain::resource::outbound::OutboundAuth;
 use gateway_domain::snapshot::{McpUpstream, Snapshot};
-use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::time::Timestamp;
 use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
@@ -28,7 +27,6 @@ use uuid::Uuid;
 const PAGE: &str = "mcp connect page";
 const FLOW: &str = "mcp connect flow";
 const LASTS_MICROS: i64 = 600 * 1_000_000;
-const LONGEST_KEY: usize = 512;
 
 /// What the page carries to its button.
 #[derive(Serialize, Deserialize)]
@@ -178,24 +176,8 @@ fn opened(visit: &OauthVisit, ticket: &str, link: &str) -> Option<ConnectPage> {
 }
 
 async fn by_key(visit: &OauthVisit, form: &OauthForm, link: (&str, &ConnectLink)) -> Result<Reply, OauthFault> {
-    let app = visit.app();
-    let typed = form.at_most("key", LONGEST_KEY)?.unwrap_or_default();
-    let signed_by = signer::of_typed(&app.live.snapshot(), typed, visit.visit.now);
-    if signed_by.is_none() {
-        let told = "this is no key of a person that is in force";
-        visit.desk.paces.failed_sign_in.count(visit.visit.client, visit.visit.now);
-        app.door.note(TurnedAway {
-            stranger: Stranger::unknown(Unwelcome::UnknownKey),
-            at: visit.visit.now,
-            status: StatusCode::FORBIDDEN.as_u16(),
-            message: told.to_owned(),
-            method: visit.visit.method.to_string(),
-            path: "/oauth/connect".to_owned(),
-            client: visit.visit.client,
-        });
-        return Err(OauthFault::forbidden(format!("{told}: go back and try again")));
-    }
-    show(visit, link.0, link.1, signed_by).await
+    let signed_by = signer::of_typed(visit, form, "/oauth/connect".to_owned())?;
+    show(visit, link.0, link.1, Some(signed_by)).await
 }
 
 /// To the provider of the organisation, and back to the link with a session.

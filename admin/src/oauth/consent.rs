@@ -8,11 +8,10 @@ use super::ticket::AuthorizeTicket;
 use super::visit::OauthVisit;
 use super::{authorize, browser, grant, signer};
 use crate::reply::Reply;
-use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
+use gateway_domain::stranger::TurnedAway;
 use http::{StatusCode, header};
 use url::form_urlencoded::Serializer;
 
-const LONGEST_KEY: usize = 512;
 const LONGEST_ORGANISATION: usize = 255;
 
 pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
@@ -43,24 +42,8 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
 }
 
 fn by_key(visit: &OauthVisit, form: &OauthForm, ticket: AuthorizeTicket) -> Result<Reply, OauthFault> {
-    let app = visit.app();
-    let typed = form.at_most("key", LONGEST_KEY)?.unwrap_or_default();
-    let signed_by = signer::of_typed(&app.live.snapshot(), typed, visit.visit.now);
-    if signed_by.is_none() {
-        let told = "this is no key of a person that is in force";
-        visit.desk.paces.failed_sign_in.count(visit.visit.client, visit.visit.now);
-        app.door.note(TurnedAway {
-            stranger: Stranger::unknown(Unwelcome::UnknownKey),
-            at: visit.visit.now,
-            status: StatusCode::FORBIDDEN.as_u16(),
-            message: told.to_owned(),
-            method: visit.visit.method.to_string(),
-            path: TurnedAway::short(visit.visit.uri.path()),
-            client: visit.visit.client,
-        });
-        return Err(OauthFault::forbidden(format!("{told}: go back and try again")));
-    }
-    authorize::show(visit, ticket.ask, signed_by)
+    let signed_by = signer::of_typed(visit, form, TurnedAway::short(visit.visit.uri.path()))?;
+    authorize::show(visit, ticket.ask, Some(signed_by))
 }
 
 /// To the provider of an organisation, and back to this page with a session.

@@ -2,6 +2,7 @@
 //! workspaces they may use the server that is asked for. Looked at anew at each step: a key may end between two.
 
 use super::fault::OauthFault;
+use super::form::OauthForm;
 use super::ticket::SignedBy;
 use super::visit::OauthVisit;
 use crate::cookies;
@@ -12,8 +13,13 @@ use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Key, Person, Snapshot, Workspace};
+use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::time::Timestamp;
+use http::StatusCode;
 use std::sync::Arc;
+
+/// Characters of a key that is typed.
+const LONGEST_KEY: usize = 512;
 
 pub(super) struct Signer {
     pub(super) key: Arc<Key>,
@@ -21,10 +27,26 @@ pub(super) struct Signer {
     pub(super) by_session: bool,
 }
 
-/// `None`: it is no key of a person that is in force.
-pub(super) fn of_typed(snapshot: &Snapshot, text: &str, now: Timestamp) -> Option<SignedBy> {
-    let key = snapshot.key(&KeyHash::of(text.trim())).filter(|key| is_in_force(key, now))?;
-    Some(SignedBy { key: key.id, by_session: false })
+/// By the key that was typed into a page. One that is no key of a person in force is counted and told of; `path`: where.
+pub(super) fn of_typed(visit: &OauthVisit, form: &OauthForm, path: String) -> Result<SignedBy, OauthFault> {
+    const UNKNOWN: &str = "this is no key of a person that is in force";
+    let (app, now, client) = (visit.app(), visit.visit.now, visit.visit.client);
+    let typed = form.at_most("key", LONGEST_KEY)?.unwrap_or_default();
+    let snapshot = app.live.snapshot();
+    if let Some(key) = snapshot.key(&KeyHash::of(typed.trim())).filter(|key| is_in_force(key, now)) {
+        return Ok(SignedBy { key: key.id, by_session: false });
+    }
+    visit.desk.paces.failed_sign_in.count(client, now);
+    app.door.note(TurnedAway {
+        stranger: Stranger::unknown(Unwelcome::UnknownKey),
+        at: now,
+        status: StatusCode::FORBIDDEN.as_u16(),
+        message: UNKNOWN.to_owned(),
+        method: visit.visit.method.to_string(),
+        path,
+        client,
+    });
+    Err(OauthFault::forbidden(format!("{UNKNOWN}: go back and try again")))
 }
 
 /// Whom the browser's session stands for. A page of another site may have led here, which is how clients begin; nothing

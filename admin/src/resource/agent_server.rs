@@ -3,9 +3,9 @@
 
 mod declared;
 
-use super::server_rows::{self, check_description, derived};
+use super::server_rows::{self, check_description, slug_of};
 use super::user_access::{self, OpenToUsers};
-use super::{NewRow, Resource, Row, Slug, create, delete, get, locate, update};
+use super::{NewRow, Resource, Row, create, delete, get, locate, update};
 use crate::agent_card::public_agent_card;
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
@@ -14,7 +14,6 @@ use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{AgentIntegrationId, WorkspaceId};
 use gateway_domain::resource::access::{Switches, UserAccess};
 use gateway_domain::resource::agent::AgentServer;
-use gateway_domain::resource::mcp::check_server_slug;
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{AgentUpstream, Workspace};
@@ -96,13 +95,7 @@ impl Resource for AgentServer {
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
-        let slug = match Slug::given("slug", input.slug)? {
-            Some(given) => given,
-            None => Slug::Derived(derived("agent", &input.name)),
-        };
-        if let Slug::Given(slug) | Slug::Derived(slug) = &slug {
-            check_server_slug(slug).map_err(|rule| bad("slug", rule))?;
-        }
+        let slug = slug_of(input.slug, "agent", &input.name)?;
         row.name = input.name;
         Ok(NewRow { row, slug })
     }

@@ -6,9 +6,9 @@ mod declared;
 mod members;
 
 use super::mcp_integration::{resync, told};
-use super::server_rows::{self, check_description, derived};
+use super::server_rows::{self, check_description, slug_of};
 use super::user_access::{self, OpenToUsers};
-use super::{NewRow, Resource, Row, Slug, create, delete, get, locate, mcp_grants, update};
+use super::{NewRow, Resource, Row, create, delete, get, locate, mcp_grants, update};
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::mcp_sync::health;
@@ -16,7 +16,7 @@ use crate::problem::{Problem, bad, missing};
 use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::resource::access::{Switches, UserAccess};
-use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSync, check_server_slug};
+use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSync};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{McpBehind, McpUpstream, Workspace};
@@ -130,13 +130,7 @@ impl Resource for McpServer {
             rest: Map::new(),
         };
         let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
-        let slug = match Slug::given("slug", input.slug)? {
-            Some(given) => given,
-            None => Slug::Derived(derived("server", &input.name)),
-        };
-        if let Slug::Given(slug) | Slug::Derived(slug) = &slug {
-            check_server_slug(slug).map_err(|rule| bad("slug", rule))?;
-        }
+        let slug = slug_of(input.slug, "server", &input.name)?;
         row.name = input.name;
         Ok(NewRow { row, slug })
     }

@@ -1,6 +1,6 @@
 //! A workspace's names for what its integrations lead to, MCP servers and agents: how they are described, called and listed.
 
-use super::{Resource, Row, collect, everything};
+use super::{Resource, Row, Slug, collect, everything};
 use crate::problem::{Problem, bad};
 use crate::route::{Call, Reply};
 use gateway_domain::resource::mcp::check_server_slug;
@@ -18,8 +18,20 @@ pub(super) fn check_description(text: Option<&str>) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The slug of a new one, which stands in the path of its calls: as it was given, else from its name.
+pub(super) fn slug_of(given: Option<String>, kind: &str, name: &str) -> Result<Slug, Problem> {
+    let slug = match Slug::given("slug", given)? {
+        Some(given) => given,
+        None => Slug::Derived(derived(kind, name)),
+    };
+    if let Slug::Given(slug) | Slug::Derived(slug) = &slug {
+        check_server_slug(slug).map_err(|rule| bad("slug", rule))?;
+    }
+    Ok(slug)
+}
+
 /// From a name: short enough for a tail, and long enough to be one.
-pub(super) fn derived(kind: &str, name: &str) -> String {
+fn derived(kind: &str, name: &str) -> String {
     let slug: String = slugify(name).chars().take(40).collect();
     let slug = slug.trim_end_matches('-').to_owned();
     if check_server_slug(&slug).is_ok() { slug } else { format!("{kind}-{slug}").trim_end_matches('-').to_owned() }
