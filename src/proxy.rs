@@ -36,6 +36,7 @@ mod short_keys;
 mod sticky;
 mod target;
 mod tenants;
+mod text_guard;
 mod trace;
 mod unpack;
 

@@ -9,12 +9,13 @@ use crate::proxy::mcp::McpParts;
 use crate::proxy::mcp::door::Posted;
 use crate::proxy::mcp::down::{LastMessage, McpDown};
 use crate::proxy::mcp::gate::{self, ToolCalled};
-use crate::proxy::mcp::guard::{GuardedText, GuardedTool, ToolGuard};
+use crate::proxy::mcp::guard::{GuardedTool, guard};
 use crate::proxy::mcp::note::{McpBook, McpOutcome};
 use crate::proxy::mcp::upstream::response_of;
 use crate::proxy::outbound::{OutboundAsk, OutboundCalls, read};
 use crate::proxy::record::PendingRecords;
 use crate::proxy::request::Request;
+use crate::proxy::text_guard::{GuardedText, TextGuard};
 use crate::upstream::http1::Response;
 use gateway_admin::public_card;
 use gateway_domain::egress::check_custom_host;
@@ -201,7 +202,7 @@ impl AgentTurn<'_, '_> {
     }
 
     /// What judges this request and its answer.
-    async fn guard(&mut self, method: A2aMethod) -> Result<Result<Option<ToolGuard>, Fault>, ClientLeft> {
+    async fn guard(&mut self, method: A2aMethod) -> Result<Result<Option<TextGuard>, Fault>, ClientLeft> {
         if self.request.caller.tenant.guardrails.is_none() || method.pushes() || method == A2aMethod::GetExtendedCard {
             return Ok(Ok(None));
         }
@@ -211,7 +212,7 @@ impl AgentTurn<'_, '_> {
             operation: operation(method),
             streams: method.streams(),
         };
-        let found = ToolGuard::of(self.parts.calls, self.request, called);
+        let found = guard(self.parts.calls, self.request, called);
         self.down.client.during(None, found).await
     }
 
@@ -219,10 +220,10 @@ impl AgentTurn<'_, '_> {
         &mut self,
         asked: &AgentAsked,
         mut admitted: AdmittedAsk,
-        mut guard: Option<&mut ToolGuard>,
+        mut guard: Option<&mut TextGuard>,
     ) -> Result<AgentOutcome, ClientLeft> {
         if let Some(guard) = guard.as_deref_mut().filter(|_| admitted.method.sends()) {
-            let judging = guard.judge_asked(self.parts.calls, &admitted.params, each_said);
+            let judging = guard.judge_asked(&self.parts.calls.guardrails, &admitted.params, each_said);
             match self.down.client.during(None, judging).await? {
                 GuardedText::Same => {}
                 GuardedText::Other(params) => {
@@ -288,7 +289,7 @@ impl AgentTurn<'_, '_> {
         asked: &AgentAsked,
         method: A2aMethod,
         mut response: Response,
-        guard: Option<&mut ToolGuard>,
+        guard: Option<&mut TextGuard>,
     ) -> Result<AgentOutcome, ClientLeft> {
         let mut held = Permit::new(&self.parts.calls.delivery.budget);
         let body = match self.down.client.during(None, read(&mut response, &mut held, NOUN)).await? {
@@ -304,7 +305,7 @@ impl AgentTurn<'_, '_> {
         };
         let mut result = result;
         if let Some(guard) = guard.filter(|guard| guard.judges_answers()) {
-            let judging = guard.judge_answered(self.parts.calls, &result, each_said);
+            let judging = guard.judge_answered(&self.parts.calls.guardrails, &result, each_said);
             match self.down.client.during(None, judging).await? {
                 GuardedText::Same => {}
                 GuardedText::Other(other) => result = other,
@@ -338,7 +339,7 @@ impl AgentTurn<'_, '_> {
         asked: &AgentAsked,
         outcome: &AgentOutcome,
         (upstream, hold): (Duration, Hold),
-        guard: Option<ToolGuard>,
+        guard: Option<TextGuard>,
     ) {
         let Some(method) = asked.method else { return };
         let last = &outcome.last;
@@ -390,7 +391,7 @@ fn limited(asked: &AgentAsked, fault: Fault) -> LastMessage {
     LastMessage { label: Some(kind.label), fault: Some(fault), ..failed(asked, &error) }
 }
 
-pub(super) fn denied(asked: &AgentAsked, guard: &ToolGuard) -> LastMessage {
+pub(super) fn denied(asked: &AgentAsked, guard: &TextGuard) -> LastMessage {
     let data = json!({"type": "hooks_failed", "hook_results": guard.results()});
     let error = RpcError::new(200, i64::from(DENIED), "The message was denied by a guardrail").data(data);
     let error = if asked.is_rest() { RpcError { status: DENIED, ..error } } else { error };

@@ -6,9 +6,9 @@ use super::call::{AgentOutcome, AgentTurn, NOUN, denied, failed};
 use super::message::{AgentAsked, AgentWay};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::guard::{GuardedText, ToolGuard};
 use crate::proxy::mcp::upstream::response_of;
 use crate::proxy::outbound::{MOST_ANSWER, fallen};
+use crate::proxy::text_guard::{GuardedText, TextGuard};
 use crate::upstream::http1::Response;
 use gateway_mcp::a2a::state::{may_end, state_of};
 use gateway_mcp::a2a::texts::each_said;
@@ -36,7 +36,7 @@ impl AgentTurn<'_, '_> {
         &mut self,
         asked: &AgentAsked,
         response: Response,
-        guard: Option<&mut ToolGuard>,
+        guard: Option<&mut TextGuard>,
     ) -> Result<AgentOutcome, ClientLeft> {
         self.down.begin().await?;
         let guard = guard.filter(|guard| guard.judges_answers());
@@ -44,7 +44,7 @@ impl AgentTurn<'_, '_> {
         let mut ended = self.hear(asked, response, guard.is_some(), &mut heard).await?;
         if let Some(guard) = guard {
             let all = format!("[{}]", heard.held.join(","));
-            let judging = guard.judge_answered(self.parts.calls, &all, each_and_all);
+            let judging = guard.judge_answered(&self.parts.calls.guardrails, &all, each_and_all);
             let told = match self.down.client.during(None, judging).await? {
                 GuardedText::Same => Some(std::mem::take(&mut heard.held)),
                 GuardedText::Other(other) => {

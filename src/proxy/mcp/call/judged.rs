@@ -4,8 +4,10 @@
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::guard::{GuardedText, GuardedTool, ToolGuard, with_result};
+use crate::proxy::mcp::guard::{GuardedTool, denial, guard, with_result};
+use crate::proxy::text_guard::{GuardedText, TextGuard};
 use gateway_domain::Operation;
+use gateway_mcp::texts::{each_of_result, each_value};
 use gateway_mcp::{Era, RawObject, RpcError, bridge};
 
 /// The status of records of what guardrails denied.
@@ -16,7 +18,7 @@ impl McpTurn<'_, '_> {
     pub(super) async fn guard(
         &mut self,
         asked: &McpAsked<'_>,
-    ) -> Result<Result<Option<ToolGuard>, LastMessage>, ClientLeft> {
+    ) -> Result<Result<Option<TextGuard>, LastMessage>, ClientLeft> {
         if asked.method != "tools/call" {
             return Ok(Ok(None));
         }
@@ -29,7 +31,7 @@ impl McpTurn<'_, '_> {
         &mut self,
         asked: &McpAsked<'_>,
         tool: &str,
-    ) -> Result<Result<Option<ToolGuard>, LastMessage>, ClientLeft> {
+    ) -> Result<Result<Option<TextGuard>, LastMessage>, ClientLeft> {
         if self.request.caller.tenant.guardrails.is_none() {
             return Ok(Ok(None));
         }
@@ -39,7 +41,7 @@ impl McpTurn<'_, '_> {
             operation: Operation::McpCallTool,
             streams: self.posted.takes_events,
         };
-        let found = ToolGuard::of(self.parts.calls, self.request, called);
+        let found = guard(self.parts.calls, self.request, called);
         let found = self.down.client.during(None, found).await?;
         Ok(found.map_err(|fault| {
             let error = RpcError::own(fault.status(), fault.message().to_owned());
@@ -51,12 +53,12 @@ impl McpTurn<'_, '_> {
     pub(super) async fn judged(
         &mut self,
         asked: &McpAsked<'_>,
-        guard: Option<&mut ToolGuard>,
+        guard: Option<&mut TextGuard>,
     ) -> Result<GuardedText, ClientLeft> {
         let Some(guard) = guard else { return Ok(GuardedText::Same) };
         let Some(mut params) = asked.params() else { return Ok(GuardedText::Same) };
         let arguments = params.raw("arguments").unwrap_or("{}").to_owned();
-        let judging = guard.judge_arguments(self.parts.calls, &arguments);
+        let judging = guard.judge_asked(&self.parts.calls.guardrails, &arguments, each_value);
         let said = self.down.client.during(None, judging).await?;
         let GuardedText::Other(arguments) = said else { return Ok(said) };
         params.set("arguments", arguments);
@@ -67,8 +69,8 @@ impl McpTurn<'_, '_> {
         Ok(GuardedText::Other(params))
     }
 
-    pub(super) fn denied(&self, asked: &McpAsked<'_>, guard: Option<&mut ToolGuard>) -> LastMessage {
-        let result = guard.map(|guard| guard.denial()).unwrap_or_default();
+    pub(super) fn denied(&self, asked: &McpAsked<'_>, guard: Option<&mut TextGuard>) -> LastMessage {
+        let result = guard.map(|guard| denial(guard)).unwrap_or_default();
         let result = bridge::result(&result, asked.version.era(), Era::Legacy, &asked.method).unwrap_or(result);
         let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json());
         LastMessage { recorded: Some(DENIED), label: Some("hooks_failed"), ..LastMessage::ok(body) }
@@ -79,12 +81,12 @@ impl McpTurn<'_, '_> {
         &mut self,
         asked: &McpAsked<'_>,
         last: LastMessage,
-        guard: Option<&mut ToolGuard>,
+        guard: Option<&mut TextGuard>,
     ) -> Result<LastMessage, ClientLeft> {
         let Some(guard) = guard else { return Ok(last) };
         let result = RawObject::parse(&last.body).ok().and_then(|body| body.raw("result").map(str::to_owned));
         let Some(result) = result else { return Ok(last) };
-        let judging = guard.judge_result(self.parts.calls, &result);
+        let judging = guard.judge_answered(&self.parts.calls.guardrails, &result, each_of_result);
         Ok(match self.down.client.during(None, judging).await? {
             GuardedText::Same => last,
             GuardedText::Other(result) => LastMessage { body: with_result(&last.body, &result), ..last },

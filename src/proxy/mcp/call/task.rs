@@ -5,9 +5,11 @@
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::guard::{GuardedText, with_result};
+use crate::proxy::mcp::guard::{denial, with_result};
+use crate::proxy::text_guard::GuardedText;
 use gateway_mcp::filter::McpKind;
 use gateway_mcp::task::{McpTask, TASKS_EXTENSION, begun};
+use gateway_mcp::texts::each_of_result;
 use gateway_mcp::{Era, RawObject, RpcError};
 
 impl McpTurn<'_, '_> {
@@ -57,11 +59,15 @@ impl McpTurn<'_, '_> {
             Ok(None) => return Ok(last),
             Err(refused) => return Ok(refused),
         };
-        let said = self.down.client.during(None, guard.judge_result(self.parts.calls, &result)).await?;
+        let said = self
+            .down
+            .client
+            .during(None, guard.judge_answered(&self.parts.calls.guardrails, &result, each_of_result))
+            .await?;
         let other = match said {
             GuardedText::Same => return Ok(last),
             GuardedText::Other(other) => other,
-            GuardedText::Denied => guard.denial(),
+            GuardedText::Denied => denial(&guard),
         };
         let whole = RawObject::parse(&last.body).ok().and_then(|body| {
             let mut whole = body.object("result")?;
