@@ -177,6 +177,7 @@ fn look_after(
         mcp_syncs::start(control.handle(), app, settings.mcp_sync_interval.0, metrics)?;
         alerts::start(control.handle(), app.clone(), settings.alert_interval.0, metrics)?;
     }
+    mcp_syncs::hasten(control.handle(), app);
     let sums = booted.logs.clone();
     let help = "Rows of sums by hour and day that were begun since the start";
     let begun = metrics.watch("gateway_rollup_rows_begun", help, move || sums.sums_begun());

@@ -2,6 +2,7 @@
 //! Knows no backend, no socket and no settings file.
 
 use crate::kept_accounts::KeptAccounts;
+use crate::wanted_syncs::WantedSyncs;
 use gateway_domain::catalog::Catalog;
 use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
@@ -231,6 +232,8 @@ pub struct App {
     pub accounts: Arc<dyn McpAccounts>,
     /// Their tokens, as this process has them at hand.
     pub kept_accounts: Arc<KeptAccounts>,
+    /// MCP servers that want to be asked again; `None`: none is asked but when somebody wants it.
+    pub wanted_syncs: Option<Arc<WantedSyncs>>,
     /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.
     pub data_service: Option<KeyHash>,
     /// What this process runs with.

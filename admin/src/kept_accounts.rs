@@ -1,6 +1,7 @@
 //! Tokens of people's accounts at MCP servers as a node has them at hand: for some seconds without asking anybody, and one at a time
-//! asks for an account. Knows neither rows nor servers; see [`crate::mcp_account`].
+//! asks for an account. Asks nobody; see [`crate::mcp_account`].
 
+use crate::asked_scope::AskedScope;
 use gateway_domain::ports::{McpAccount, McpAccountId};
 use gateway_domain::time::Timestamp;
 use http::HeaderValue;
@@ -21,6 +22,29 @@ pub struct AccountToken {
     pub header: HeaderValue,
     /// Names it where it is refused.
     pub version: i64,
+    /// Set where its person was asked for scopes in vain.
+    pub(crate) vain: Option<Arc<VainScope>>,
+}
+
+/// A token for the server at this address.
+pub(crate) struct TokenSent<'a> {
+    pub(crate) server: &'a str,
+    pub(crate) access: &'a str,
+    pub(crate) asked: &'a AskedScope,
+}
+
+/// Scopes that nobody is sent for again until then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VainScope {
+    pub(crate) asked: AskedScope,
+    pub(crate) until: Timestamp,
+}
+
+impl AccountToken {
+    /// Whether sending the person for what a call lacks would be one time too many.
+    pub fn was_asked_in_vain(&self, lacked: &str, now: Timestamp) -> bool {
+        self.vain.as_ref().is_some_and(|vain| now < vain.until && vain.asked.covers(lacked))
+    }
 }
 
 #[derive(Clone)]
@@ -32,7 +56,17 @@ struct KeptAccount {
     until: Option<Timestamp>,
 }
 
-type AccountTurn = Arc<futures_util::lock::Mutex<()>>;
+/// A renewal that brought nothing, though another time it may.
+#[derive(Debug)]
+pub(crate) struct FailedRenewal {
+    pub(crate) version: i64,
+    pub(crate) at: Timestamp,
+    /// The rest of a sentence, for the operator.
+    pub(crate) why: String,
+}
+
+/// Whoever has it asks for the account, and finds what became of the renewal before.
+type AccountTurn = Arc<futures_util::lock::Mutex<Option<FailedRenewal>>>;
 
 /// How often which came of it.
 #[derive(Debug, Default)]
@@ -90,12 +124,13 @@ impl KeptAccounts {
     }
 
     /// The token of a row for the server at this address. `None`: no header can carry it.
-    pub(crate) fn keep(&self, row: &McpAccount, server: &str, access: &str, now: Timestamp) -> Option<AccountToken> {
-        let mut header = HeaderValue::from_str(&format!("Bearer {access}")).ok()?;
+    pub(crate) fn keep(&self, row: &McpAccount, sent: &TokenSent<'_>, now: Timestamp) -> Option<AccountToken> {
+        let mut header = HeaderValue::from_str(&format!("Bearer {}", sent.access)).ok()?;
         header.set_sensitive(true);
-        let token = AccountToken { header, version: row.version };
-        let until = Some(row.expires_at).filter(|until| until.micros() > 0);
-        let new = KeptAccount { token: token.clone(), server: server.into(), read_at: now, due: due(row), until };
+        let vain = sent.asked.shut().map(|until| Arc::new(VainScope { asked: sent.asked.clone(), until }));
+        let token = AccountToken { header, version: row.version, vain };
+        let (until, server) = (Some(row.expires_at).filter(|until| until.micros() > 0), sent.server.into());
+        let new = KeptAccount { token: token.clone(), server, read_at: now, due: due(row), until };
         let mut kept = self.kept.lock();
         if kept.len() >= MOST && !kept.contains_key(&row.id) {
             kept.retain(|_, old| now.micros().saturating_sub(old.read_at.micros()) < FRESH_MICROS);
@@ -153,6 +188,10 @@ mod tests {
         }
     }
 
+    fn keep(kept: &KeptAccounts, row: &McpAccount) -> Option<AccountToken> {
+        kept.keep(row, &TokenSent { server: SERVER, access: "token", asked: &AskedScope::default() }, Timestamp(0))
+    }
+
     #[test]
     fn tokens_are_renewed_ahead_of_their_end() {
         let until = |seconds: i64| due(&row(1, seconds * 1_000_000)).map(|due| due.micros() / 1_000_000);
@@ -164,7 +203,7 @@ mod tests {
     #[test]
     fn a_token_is_at_hand_for_its_server_and_for_a_while() {
         let (kept, one) = (KeptAccounts::default(), row(1, 100 * 1_000_000));
-        let token = kept.keep(&one, SERVER, "token", Timestamp(0)).expect("kept");
+        let token = keep(&kept, &one).expect("kept");
         assert_eq!(token.header, "Bearer token");
         assert!(token.header.is_sensitive());
         assert_eq!(kept.ready(one.id, SERVER, Timestamp(FRESH_MICROS - 1)), Some(token.clone()));
@@ -182,7 +221,7 @@ mod tests {
     fn what_is_at_hand_is_bounded() {
         let kept = KeptAccounts::default();
         for n in 0..MOST as u128 + 10 {
-            kept.keep(&row(n, 0), SERVER, "token", Timestamp(0)).expect("kept");
+            keep(&kept, &row(n, 0)).expect("kept");
             drop(kept.turn(row(n, 0).id));
         }
         assert!(kept.len() <= MOST && kept.turns.lock().len() <= MOST);

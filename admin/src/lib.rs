@@ -7,6 +7,7 @@ mod alerts;
 mod analytics;
 mod app;
 mod asked_row;
+mod asked_scope;
 mod audit;
 mod bootstrap;
 mod change;
@@ -49,6 +50,7 @@ mod sso;
 mod tokenize;
 mod turned_away;
 mod upkeep;
+mod wanted_syncs;
 
 pub use actor::Actor;
 pub use agent_card::{public_agent_card, public_card};
@@ -65,10 +67,11 @@ pub use manifest::{
     ManifestAct, NewSecret, convert_configuration, export_configuration, use_configuration,
 };
 pub use mcp_account::{ConnectFor, NoAccountToken, account_token, connect_url, lapse_account};
-pub use mcp_sync::{MCP_SYNC_JOB, MCP_SYNC_LEASE, McpSyncOutcome, plan_mcp_syncs, sync_mcp};
+pub use mcp_sync::{MCP_SYNC_JOB, MCP_SYNC_LEASE, McpSyncOutcome, hasten_mcp_syncs, plan_mcp_syncs, sync_mcp};
 pub use oauth::{AccessToken, BadAccessToken, IdentityClaims, read_access_token, rotate_signing_key, sign_identity};
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
 pub use signature::signed_by;
 pub use turned_away::tell_of_turned_away;
 pub use upkeep::{Alert, alert, maintain, reprice};
+pub use wanted_syncs::WantedSyncs;

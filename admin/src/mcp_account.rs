@@ -12,7 +12,7 @@ mod tokens;
 
 pub(crate) use client::{AccountClient, client_at, client_document, redirect_uri};
 pub(crate) use endpoint::{Brought, NoTokens, exchange};
-pub(crate) use issuer::{AccountIssuer, discover};
+pub(crate) use issuer::{AccountIssuer, AskedBefore, SignInWish, discover};
 pub(crate) use link::ConnectLink;
 pub use link::{ConnectFor, connect_url};
 pub(crate) use removal::{forget_integration, remove, sweep};

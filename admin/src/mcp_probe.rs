@@ -38,6 +38,15 @@ pub(crate) struct Probed {
     pub(crate) millis: i64,
     /// `Err`: a sentence that holds nothing of what the server said beyond its status and its error's message.
     pub(crate) told: Result<McpSync, String>,
+    /// Who it is and which version it speaks, where that is all that it said: what it offers may want more than it was asked with.
+    pub(crate) opened: Option<McpSync>,
+}
+
+impl Probed {
+    /// Nobody was asked.
+    pub(crate) const fn unasked(why: String) -> Self {
+        Self { status: None, millis: 0, told: Err(why), opened: None }
+    }
 }
 
 pub(crate) async fn probe(outside: &dyn Outside, target: &ProbeTarget, clock: fn() -> Timestamp) -> Probed {
@@ -52,10 +61,12 @@ pub(crate) async fn probe(outside: &dyn Outside, target: &ProbeTarget, clock: fn
         version: None,
         sent: 0,
         offered: false,
+        opened: None,
     };
     let told = asking.ask().await;
     asking.leave().await;
-    Probed { status: asking.status, millis: (clock().0 - began.0) / 1000, told }
+    let opened = asking.opened.filter(|_| told.is_err());
+    Probed { status: asking.status, millis: (clock().0 - began.0) / 1000, told, opened }
 }
 
 struct ProbeTalk<'a> {
@@ -69,13 +80,14 @@ struct ProbeTalk<'a> {
     sent: u64,
     /// It refused the version that it says it speaks: servers may want to be asked for one of their list.
     offered: bool,
+    opened: Option<McpSync>,
 }
 
 impl ProbeTalk<'_> {
     async fn ask(&mut self) -> Result<McpSync, String> {
         let opened = match self.discover().await {
             Some(discovered) => discovered,
-            None => self.initialize().await?,
+            None => self.open_session().await?,
         };
         let opened = RawObject::parse(&opened).map_err(|_| "the server's answer is no object".to_owned())?;
         let flags = opened.object("capabilities").unwrap_or_default();
@@ -87,6 +99,14 @@ impl ProbeTalk<'_> {
         let info = opened.raw("serverInfo").map(str::to_owned).or_else(of_meta).unwrap_or_default();
         let info = RawObject::parse(&info).ok();
         let text = |name: &str| info.as_ref().and_then(|info| info.text(name)).map(|text| short(&text));
+        let opening = McpSync {
+            server_name: text("name"),
+            server_version: text("version"),
+            protocol_version: self.version.map(|version| version.name().to_owned()),
+            flags: serde_json::from_str(&flags.to_json()).unwrap_or_default(),
+            ..McpSync::default()
+        };
+        self.opened = Some(opening.clone());
         let mut items = BTreeMap::new();
         let mut room = ProbeRoom { bytes: MOST_BYTES, items: MOST_ITEMS };
         for kind in McpKind::ALL {
@@ -102,16 +122,18 @@ impl ProbeTalk<'_> {
                 }
             }
         }
-        Ok(McpSync {
-            status: "ok".to_owned(),
-            at: Some((self.clock)()),
-            error: None,
-            server_name: text("name"),
-            server_version: text("version"),
-            protocol_version: self.version.map(|version| version.name().to_owned()),
-            flags: serde_json::from_str(&flags.to_json()).unwrap_or_default(),
-            items,
-        })
+        Ok(McpSync { status: "ok".to_owned(), at: Some((self.clock)()), items, ..opening })
+    }
+
+    /// A server that lets nobody discover it, though it knows how to refuse that, and knows of no sessions speaks the modern way.
+    async fn open_session(&mut self) -> Result<String, String> {
+        let is_shut = matches!(self.status, Some(401 | 403));
+        let opened = self.initialize().await;
+        if opened.is_err() && is_shut && matches!(self.status, Some(400 | 404 | 405 | 406)) {
+            let version = Some(McpVersion::V2026_07_28.name().to_owned());
+            self.opened = Some(McpSync { protocol_version: version, ..McpSync::default() });
+        }
+        opened
     }
 
     /// `None`: the server does not speak so.

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::resource::Row;
 use crate::resource::outbound::settings;
 use gateway_domain::id::{McpIntegrationId, OrgId};
-use gateway_domain::ports::{Batch, Enqueued, JobEnd, JobStanding, LeasedJob, NewJob};
+use gateway_domain::ports::{Batch, Enqueued, Hastened, JobEnd, JobStanding, LeasedJob, NewJob, StoreError};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpIntegration, McpSync};
 use gateway_domain::time::Timestamp;
@@ -23,6 +23,8 @@ use uuid::Uuid;
 pub const MCP_SYNC_JOB: &str = "mcp_sync";
 /// Longer than a server is waited for, and than what it says takes to be written.
 pub const MCP_SYNC_LEASE: Duration = Duration::from_secs(60);
+/// Between two runs that servers themselves bring about, in all nodes.
+const PACE: Duration = Duration::from_secs(5);
 /// Of an organisation.
 const MOST_OPEN: u32 = 10_000;
 /// Only nodes that die count, and each run begins that count anew.
@@ -132,9 +134,17 @@ async fn run(
     let now = app.now();
     match probed.told {
         Err(why) => {
-            let error = Some(why.chars().take(LONGEST_ERROR).collect());
+            let why: String = why.chars().take(LONGEST_ERROR).collect();
+            let error = Some(why.clone());
             let failures = before.failures.saturating_add(1);
             let health = McpHealth { checked_at: Some(now), failures, error, ..before.clone() };
+            if row.doc.clone().meet(probed.opened.clone(), why.clone()) {
+                learn(app, seen, row, |doc| {
+                    doc.meet(probed.opened, why);
+                    BTreeSet::new()
+                })
+                .await?;
+            }
             Ok(Some((McpSyncOutcome::Failed, health)))
         }
         Ok(told) => {
@@ -142,7 +152,7 @@ async fn run(
             if is_same(&row.doc.sync, &told) {
                 return Ok(Some((McpSyncOutcome::Same, health)));
             }
-            learn(app, seen, row, told).await?;
+            learn(app, seen, row, |doc| doc.learn(told, false)).await?;
             Ok(Some((McpSyncOutcome::Changed, health)))
         }
     }
@@ -155,6 +165,28 @@ pub(crate) async fn learn_anew(app: &App, org: OrgId, id: McpIntegrationId) {
     }
 }
 
+/// One look at what was heard since the one before.
+pub async fn hasten_mcp_syncs(app: &App) -> Result<(), StoreError> {
+    let Some(wanted) = &app.wanted_syncs else { return Ok(()) };
+    for (id, org) in wanted.take() {
+        let Some(job) = app.jobs.job(org, id).await? else { continue };
+        let health: McpHealth = serde_json::from_str(&job.progress).unwrap_or_default();
+        let wait = pause(health.checked_at, app.now());
+        // What the run that is under way found may be what was before.
+        if app.jobs.hasten(org, id, wait).await? == Hastened::Running {
+            wanted.want(org, McpIntegrationId(id));
+        }
+    }
+    Ok(())
+}
+
+/// Until a server may be asked that was asked then.
+fn pause(asked_at: Option<Timestamp>, now: Timestamp) -> Duration {
+    let since = asked_at.map(|at| now.micros().saturating_sub(at.micros()));
+    let since = since.and_then(|since| u64::try_from(since).ok()).map(Duration::from_micros);
+    since.map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
+}
+
 /// As the integration is called, with nobody behind it.
 pub(crate) async fn ask(
     app: &App,
@@ -162,11 +194,12 @@ pub(crate) async fn ask(
     id: Option<McpIntegrationId>,
     doc: &McpIntegration,
 ) -> Result<Probed, Problem> {
-    let failed = |why: String| Probed { status: None, millis: 0, told: Err(why) };
-    let Some(outside) = &app.outside else { return Ok(failed("this process asks no servers".to_owned())) };
+    let Some(outside) = &app.outside else {
+        return Ok(Probed::unasked("this process asks no servers".to_owned()));
+    };
     Ok(match settings::target(&doc.outbound, (org, id), app).await? {
         Ok(target) => probe(&**outside, &target, app.clock).await,
-        Err(why) => failed(why),
+        Err(why) => Probed::unasked(why),
     })
 }
 
@@ -175,10 +208,16 @@ fn is_same(known: &McpSync, told: &McpSync) -> bool {
     *known == McpSync { at: known.at, ..told.clone() }
 }
 
-async fn learn(app: &App, seen: i64, row: Row<McpIntegration>, told: McpSync) -> Result<(), Problem> {
+/// `take_in` answers with the tools that are no longer what was accepted.
+async fn learn(
+    app: &App,
+    seen: i64,
+    row: Row<McpIntegration>,
+    take_in: impl FnOnce(&mut McpIntegration) -> BTreeSet<String> + Send,
+) -> Result<(), Problem> {
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
-        let changed = row.doc.learn(told, false);
+        let changed = take_in(&mut row.doc);
         row.touch(app.now());
         let rows = vec![row.stored()?];
         let mut noted = Map::from_iter([("sync".to_owned(), json!("the server offers something else"))]);
@@ -201,6 +240,15 @@ pub(crate) async fn health(app: &App, org: OrgId, id: Uuid) -> Result<Option<Mcp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_that_say_so_often_are_asked_at_a_pace() {
+        let second = 1_000_000;
+        assert_eq!(pause(None, Timestamp(9)), Duration::ZERO);
+        assert_eq!(pause(Some(Timestamp(0)), Timestamp(second)), Duration::from_secs(4));
+        assert_eq!(pause(Some(Timestamp(0)), Timestamp(5 * second)), Duration::ZERO);
+        assert_eq!(pause(Some(Timestamp(0)), Timestamp(60 * second)), Duration::ZERO);
+    }
 
     #[test]
     fn when_it_was_asked_makes_no_difference() {

@@ -45,13 +45,16 @@ pub use feedbacks::{FeedbackKept, FeedbackPlace, Feedbacks};
 pub use id_seal::IdSeal;
 pub use intake::{RecordClaims, RecordIntake, ToldUsage};
 pub use jobs::{
-    Enqueued, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
+    Enqueued, Hastened, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES,
+    NewJob,
 };
 pub use kept_answers::{ANSWERS_KEPT_MICROS, AnswerMark, KeptAnswers};
 pub use key_limits::{KeyLimit, KeyLimits, LimitCount};
 pub use key_uses::KeyUses;
 pub use mail::{Mail, MailError, Mailer};
-pub use mcp_accounts::{McpAccount, McpAccountId, McpAccountRows, McpAccounts, McpServerClient, SealedTokens};
+pub use mcp_accounts::{
+    AccountPage, AccountsAsked, McpAccount, McpAccountId, McpAccountRows, McpAccounts, McpServerClient, SealedTokens,
+};
 pub use nodes::NodeRegistry;
 pub use oauth::{EndedGrant, OauthClient, OauthCode, OauthRows, OauthStore, RefreshTurn, SpentCode};
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};

@@ -1,7 +1,7 @@
 //! MCP servers asked again what they offer, by each node that serves the Admin API: whoever is free takes what is due.
 
 use crate::metrics::Metrics;
-use gateway_admin::{App, MCP_SYNC_JOB, MCP_SYNC_LEASE, McpSyncOutcome, plan_mcp_syncs, sync_mcp};
+use gateway_admin::{App, MCP_SYNC_JOB, MCP_SYNC_LEASE, McpSyncOutcome, hasten_mcp_syncs, plan_mcp_syncs, sync_mcp};
 use prometheus::{IntCounterVec, IntGauge, Opts};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,6 +53,26 @@ pub(super) fn start(runtime: &Handle, app: &App, every: Duration, metrics: &Metr
         runtime.spawn(work(app.clone(), every, counts.clone()));
     }
     Ok(())
+}
+
+/// On every node: servers say on whichever stream is open that their lists are others now.
+pub(super) fn hasten(runtime: &Handle, app: &App) {
+    if app.wanted_syncs.is_none() {
+        return;
+    }
+    let app = app.clone();
+    runtime.spawn(async move {
+        loop {
+            let pause = match hasten_mcp_syncs(&app).await {
+                Ok(()) => IDLE,
+                Err(error) => {
+                    tracing::warn!(%error, "MCP servers that changed have to wait to be asked again");
+                    SOON
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    });
 }
 
 async fn plan(app: App, every: Duration, counts: Arc<McpSyncCounts>) {

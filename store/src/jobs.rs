@@ -5,8 +5,8 @@ use crate::database::{Database, Side};
 use crate::session::{Row, Session, Value};
 use crate::work::now;
 use gateway_domain::ports::{
-    Enqueued, Fut, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob,
-    StoreError,
+    Enqueued, Fut, Hastened, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES,
+    NewJob, StoreError,
 };
 use gateway_domain::{OrgId, Timestamp};
 use sqlx::Error;
@@ -47,6 +47,9 @@ const CANCEL: &str = "UPDATE job SET cancelled = 1, \
     state = CASE WHEN state = 'waiting' THEN 'cancelled' ELSE state END, \
     ended_at = CASE WHEN state = 'waiting' THEN $1 ELSE ended_at END \
     WHERE id = $2 AND org = $3 AND ended_at IS NULL RETURNING id";
+const HASTEN: &str = "UPDATE job SET due_at = CASE WHEN due_at < $1 THEN due_at ELSE $1 END \
+    WHERE id = $2 AND org = $3 AND state = 'waiting' AND ended_at IS NULL RETURNING id";
+const IS_RUN: &str = "SELECT COUNT(*) FROM job WHERE id = $1 AND org = $2 AND ended_at IS NULL";
 const ONE: &str = "SELECT id, kind, org, state, payload, progress, note, tries, cancelled, created_at, ended_at \
     FROM job WHERE id = $1 AND org = $2";
 const BACKLOG: &str = "SELECT kind, state, COUNT(*), MIN(due_at) FROM job WHERE ended_at IS NULL \
@@ -113,6 +116,17 @@ impl Jobs for Database {
             let now = now(&mut session).await?;
             let values = vec![now.into(), id.into(), org.0.into()];
             Ok(!session.fetch(CANCEL, values, |_| Ok(())).await?.is_empty())
+        }))
+    }
+
+    fn hasten(&self, org: OrgId, id: Uuid, wait: Duration) -> Fut<'_, Result<Hastened, StoreError>> {
+        Box::pin(self.on(Side::Write, async move |mut session| {
+            let due = later(now(&mut session).await?, wait);
+            if !session.fetch(HASTEN, vec![due.into(), id.into(), org.0.into()], |_| Ok(())).await?.is_empty() {
+                return Ok(Hastened::Due);
+            }
+            let is_run = session.fetch_int(IS_RUN, vec![id.into(), org.0.into()]).await? > 0;
+            Ok(if is_run { Hastened::Running } else { Hastened::Absent })
         }))
     }
 

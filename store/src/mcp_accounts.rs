@@ -6,7 +6,8 @@ use crate::session::{Row, Session};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{McpIntegrationId, OrgId, UserId};
 use gateway_domain::ports::{
-    Fut, McpAccount, McpAccountId, McpAccountRows, McpAccounts, McpServerClient, SealedTokens, StoreError,
+    AccountPage, AccountsAsked, Fut, McpAccount, McpAccountId, McpAccountRows, McpAccounts, McpServerClient,
+    SealedTokens, StoreError,
 };
 use sha2::{Digest, Sha256};
 use sqlx::Error;
@@ -23,10 +24,17 @@ const NEWEST: &str = "SELECT integration, user_id, org, sealed, version, expires
     FROM mcp_account WHERE integration = $1 AND sealed <> '' ORDER BY updated_at DESC LIMIT 1";
 const OF_ONE: &str = "SELECT integration, user_id, org, sealed, version, expires_at, created_at, updated_at \
     FROM mcp_account WHERE integration = $1 AND user_id > $2 ORDER BY user_id LIMIT $3";
+const PAGE: &str = "SELECT integration, user_id, org, sealed, version, expires_at, created_at, updated_at \
+    FROM mcp_account WHERE org = $1 AND integration IN ({integrations}) AND user_id IN ({users}) \
+    ORDER BY user_id, integration LIMIT $4 OFFSET $5";
+const PAGE_TOTAL: &str = "SELECT COUNT(*) FROM mcp_account \
+    WHERE org = $1 AND integration IN ({integrations}) AND user_id IN ({users})";
 const ALL: &str = "SELECT integration, user_id, org, sealed, version, expires_at, created_at, updated_at \
     FROM mcp_account WHERE id > $1 ORDER BY id LIMIT $2";
 const CLAIM: &str = "UPDATE mcp_account SET renewing_until = $1 \
     WHERE id = $2 AND version = $3 AND renewing_until <= $4 AND sealed <> '' RETURNING id";
+const POSTPONE: &str = "UPDATE mcp_account SET renewing_until = $1 \
+    WHERE id = $2 AND version = $3 AND renewing_until = $4 RETURNING id";
 const RENEW: &str = "UPDATE mcp_account SET sealed = $1, expires_at = $2, version = version + 1, renewing_until = 0, \
     updated_at = $3 WHERE id = $4 AND version = $5 RETURNING id";
 const LAPSE: &str = "UPDATE mcp_account SET sealed = '', expires_at = 0, version = version + 1, renewing_until = 0, \
@@ -120,6 +128,10 @@ impl McpAccounts for Database {
         Box::pin(async move { self.rows(OF_ONE, values, read).await })
     }
 
+    fn accounts_page<'a>(&'a self, asked: AccountsAsked<'a>) -> Fut<'a, Result<AccountPage, StoreError>> {
+        Box::pin(self.on(Side::Read, async move |session| page(session, asked).await))
+    }
+
     fn all_accounts(&self, after: Option<McpAccountId>, most: u32) -> Fut<'_, Result<Vec<McpAccount>, StoreError>> {
         let values = vec![after.map_or_else(String::new, name).into(), i64::from(most).into()];
         Box::pin(async move { self.rows(ALL, values, read).await })
@@ -134,6 +146,17 @@ impl McpAccounts for Database {
     ) -> Fut<'_, Result<bool, StoreError>> {
         let values = vec![until.into(), name(id).into(), version.into(), now.into()];
         Box::pin(self.on(Side::Write, async move |session| changed(session, CLAIM, values).await))
+    }
+
+    fn postpone_renewal(
+        &self,
+        id: McpAccountId,
+        version: i64,
+        claimed: Timestamp,
+        until: Timestamp,
+    ) -> Fut<'_, Result<bool, StoreError>> {
+        let values = vec![until.into(), name(id).into(), version.into(), claimed.into()];
+        Box::pin(self.on(Side::Write, async move |session| changed(session, POSTPONE, values).await))
     }
 
     fn renew_account<'a>(
@@ -220,6 +243,31 @@ impl McpAccounts for Database {
             Ok(McpAccountRows { connected, lapsed, clients })
         }))
     }
+}
+
+async fn page(mut session: Session<'_>, asked: AccountsAsked<'_>) -> Result<AccountPage, Error> {
+    // One value holds all names: there may be more of them than a statement takes values.
+    let among = |at: u8| match session {
+        Session::Postgres(_) => format!("SELECT jsonb_array_elements_text(${at}::jsonb)"),
+        Session::Sqlite(_) => format!("SELECT value FROM json_each(${at})"),
+    };
+    let [integrations, users] = [among(2), among(3)];
+    let sql = |text: &str| text.replace("{integrations}", &integrations).replace("{users}", &users);
+    let (rows, total) = (sql(PAGE), sql(PAGE_TOTAL));
+    let integrations = names(asked.integrations.iter().map(|id| id.0));
+    let users = names(asked.users.iter().map(|user| user.0));
+    let mut values = vec![asked.org.0.into(), integrations.into(), users.into()];
+    let total = session.fetch_int(total, values.clone()).await?;
+    let skip = i64::try_from(asked.skip).unwrap_or(i64::MAX);
+    values.extend([i64::from(asked.most).into(), skip.into()]);
+    let rows = session.fetch(rows, values, read).await?;
+    Ok(AccountPage { rows, total: u64::try_from(total).unwrap_or_default() })
+}
+
+/// Ids as an array of JSON.
+fn names(ids: impl Iterator<Item = uuid::Uuid>) -> String {
+    let quoted: Vec<String> = ids.map(|id| format!("\"{id}\"")).collect();
+    format!("[{}]", quoted.join(","))
 }
 
 /// Whether a statement met a row.

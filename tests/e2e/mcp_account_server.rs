@@ -4,6 +4,8 @@
 use crate::harness::{Answer, Gateway, Seen, Upstream, reply};
 use crate::mcp_client::{PUBLIC, PageBrowser, Pairs, challenge, encoded, field, get, pairs};
 use crate::mcp_script::{JSON, offered, request};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,8 +29,16 @@ pub(crate) struct AccountBook {
     pub(crate) issuer: Value,
     /// Takes clients that register, with a secret.
     pub(crate) registers: bool,
+    /// The one client that it knows, with its secret.
+    pub(crate) knows: Option<(String, String)>,
+    /// Opens for everybody, and lists and calls for accounts alone.
+    pub(crate) opens_freely: bool,
+    /// Refuses lists for want of this scope.
+    pub(crate) wants_scope_to_list: Option<String>,
     /// Refuses calls for want of this scope.
     pub(crate) wants_scope: Option<String>,
+    /// Cannot renew anything for a while.
+    pub(crate) is_busy: bool,
     /// Takes no token at all.
     pub(crate) is_shut: bool,
 }
@@ -49,7 +59,11 @@ impl AccountServer {
             resource: json!({}),
             issuer: json!({}),
             registers: false,
+            knows: None,
+            opens_freely: false,
+            wants_scope_to_list: None,
             wants_scope: None,
+            is_busy: false,
             is_shut: false,
         }));
         let told = book.clone();
@@ -119,8 +133,9 @@ fn answer(book: &mut AccountBook, seen: &Seen) -> Vec<u8> {
                 "token_endpoint": format!("{origin}/token"), "revocation_endpoint": format!("{origin}/revoke"),
                 "registration_endpoint": book.registers.then(|| format!("{origin}/register")),
                 "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": true,
-                "client_id_metadata_document_supported": !book.registers,
-                "token_endpoint_auth_methods_supported": [if book.registers { "client_secret_basic" } else { "none" }],
+                "client_id_metadata_document_supported": !book.registers && book.knows.is_none(),
+                "token_endpoint_auth_methods_supported":
+                    [if book.registers || book.knows.is_some() { "client_secret_basic" } else { "none" }],
             });
             reply::json(200, &laid(document, &book.issuer))
         }
@@ -148,11 +163,19 @@ fn token(book: &mut AccountBook, seen: &Seen) -> Vec<u8> {
     let form: Pairs = url.query_pairs().into_owned().collect();
     let denied = |error: &str| reply::json(400, &json!({"error": error, "error_description": seen.text()}));
     let is_known = match book.registers {
+        _ if book.knows.is_some() => {
+            let sent = seen.header("authorization").and_then(|sent| sent.strip_prefix("Basic "));
+            let plain = sent.and_then(|sent| STANDARD.decode(sent).ok()).unwrap_or_default();
+            book.knows.as_ref().is_some_and(|(id, secret)| plain == format!("{id}:{secret}").as_bytes())
+        }
         true => seen.header("authorization").is_some_and(|sent| sent.starts_with("Basic ")),
         false => get(&form, "client_id") == format!("{PUBLIC}/oauth/client.json"),
     };
     if !is_known {
         return denied("invalid_client");
+    }
+    if book.is_busy {
+        return reply::whole(503, &[], "");
     }
     let is_good = match get(&form, "grant_type") {
         "authorization_code" => {
@@ -178,6 +201,13 @@ fn token(book: &mut AccountBook, seen: &Seen) -> Vec<u8> {
 /// The MCP server itself, which keeps sessions.
 fn server(book: &AccountBook, seen: &Seen) -> Vec<u8> {
     let token = seen.header("authorization").and_then(|sent| sent.strip_prefix("Bearer "));
+    let is_opening = book.opens_freely && seen.text().contains(r#""initialize""#);
+    if is_opening && token.is_none() {
+        let result = json!({"protocolVersion": "2025-11-25", "serverInfo": {"name": "accounts", "version": "3"},
+            "capabilities": {"tools": {}}});
+        let answer = json!({"jsonrpc": "2.0", "id": seen.json()["id"], "result": result}).to_string();
+        return reply::whole(200, &[JSON, ("mcp-session-id", "up-free")], answer);
+    }
     if book.is_shut || !token.is_some_and(|token| book.opens.contains(token)) {
         return reply::whole(401, &[("www-authenticate", r#"Bearer scope="files:read""#)], "");
     }
@@ -189,7 +219,8 @@ fn server(book: &AccountBook, seen: &Seen) -> Vec<u8> {
     if id.is_null() {
         return reply::whole(202, &[], "");
     }
-    if let Some(scope) = book.wants_scope.as_ref().filter(|_| method == "tools/call") {
+    let lists = book.wants_scope_to_list.as_ref().filter(|_| method.ends_with("/list"));
+    if let Some(scope) = book.wants_scope.as_ref().filter(|_| method == "tools/call").or(lists) {
         let told = format!(r#"Bearer error="insufficient_scope", scope="{scope}""#);
         return reply::whole(403, &[("www-authenticate", &told)], "");
     }

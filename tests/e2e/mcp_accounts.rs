@@ -227,6 +227,203 @@ async fn a_token_is_renewed_ahead_of_its_end_and_what_cannot_be_renewed_is_conne
 }
 
 #[tokio::test]
+async fn a_renewal_that_fails_keeps_nobody_waiting() {
+    let server = AccountServer::start().await;
+    let gateway = gateway_before(&server, &[]).await;
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    connect(&gateway, &server, &key).await;
+    // What is there is not taken any more, and what renews it is away.
+    server.book().opens.clear();
+    server.book().is_busy = true;
+    let began = std::time::Instant::now();
+    let before = server.renewals();
+    let failed = futures_util::future::join_all((0..10).map(|_| call(&gateway, &key, false))).await;
+    for answer in failed {
+        answer.expect(502);
+    }
+    call(&gateway, &key, false).await.expect(502);
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    let tried = server.renewals() - before;
+    assert!((1..=3).contains(&tried), "{tried} renewals for eleven calls");
+    server.book().is_busy = false;
+    eventually("it was renewed", || async {
+        let answer = call(&gateway, &key, false).await;
+        (answer.status == 200 && answer.json()["result"]["content"].is_array()).then_some(())
+    })
+    .await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(12), "long before a claim ends: {:?}", began.elapsed());
+}
+
+/// Where a page of the gateway leads, and with what.
+fn query(location: &str, name: &str) -> String {
+    let url = reqwest::Url::parse(location).expect("a URL");
+    url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn nobody_is_sent_for_one_scope_again_and_again() {
+    let server = AccountServer::start().await;
+    let gateway = gateway_before(&server, &[]).await;
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    connect(&gateway, &server, &key).await;
+    server.book().wants_scope = Some("files:write".to_owned());
+    // Once since it was not asked for, and twice more: then the server does not mean what it says.
+    for _ in 0..3 {
+        let link = link(&call(&gateway, &key, true).await.expect(200));
+        let mut browser = PageBrowser::of(&gateway);
+        let location = leave(&mut browser, &link, &key).await;
+        assert_eq!(query(&location, "scope"), "files:read files:write");
+        back(&mut browser, &server.allow(&location)).await.expect(200);
+    }
+    let told = call(&gateway, &key, true).await.expect(200).json();
+    assert_eq!((&told["error"]["code"], &told["error"]["data"]), (&json!(403), &Value::Null), "{told}");
+    assert!(told["error"]["message"].as_str().is_some_and(|m| m.contains("asked for before")), "{told}");
+    // Another scope is another matter.
+    server.book().wants_scope = Some("files:delete".to_owned());
+    let link = link(&call(&gateway, &key, true).await.expect(200));
+    let location = leave(&mut PageBrowser::of(&gateway), &link, &key).await;
+    assert_eq!(query(&location, "scope"), "files:read files:write files:delete");
+    server.book().wants_scope = None;
+    assert!(call(&gateway, &key, true).await.expect(200).json()["result"]["content"].is_array());
+}
+
+#[tokio::test]
+async fn of_a_server_that_lists_nothing_without_a_scope_the_version_is_known() {
+    let server = AccountServer::start().await;
+    server.book().opens_freely = true;
+    server.book().wants_scope_to_list = Some("files:list".to_owned());
+    // It says what it wants where it lists, and nowhere else.
+    server.book().resource = json!({"scopes_supported": ["files:profile"]});
+    let gateway = gateway_before(&server, &[]).await;
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    let begun = link(&call(&gateway, &key, true).await.expect(200));
+    let mut browser = PageBrowser::of(&gateway);
+    let location = leave(&mut browser, &begun, &key).await;
+    assert_eq!(query(&location, "scope"), "files:read", "as the challenge says");
+    back(&mut browser, &server.allow(&location)).await.expect(200);
+    let told = gateway.admin().get("/mcp-integrations/files-int/metadata").await.expect(200).json();
+    assert_eq!((&told["protocol_version"], &told["sync_status"]), (&json!("2025-11-25"), &json!("failed")), "{told}");
+    assert_eq!(told["server_name"], "accounts");
+    let listed = asked(&gateway, &key, "tools/list", json!({}), false).await.expect(200).json();
+    assert_eq!(listed["error"]["code"], 403, "that is no empty list: {listed}");
+    let url = listed["error"]["data"]["authorization_url"].as_str().expect("a link");
+    let url = url.strip_prefix(PUBLIC).expect("ours").to_owned();
+    let mut browser = PageBrowser::of(&gateway);
+    let location = leave(&mut browser, &url, &key).await;
+    assert_eq!(query(&location, "scope"), "files:read files:list");
+    server.book().wants_scope_to_list = None;
+    back(&mut browser, &server.allow(&location)).await.expect(200);
+    let listed = asked(&gateway, &key, "tools/list", json!({}), false).await.expect(200).json();
+    assert!(listed["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "{listed}");
+}
+
+#[tokio::test]
+async fn a_server_that_has_people_sign_in_elsewhere_now_is_connected_anew_there() {
+    let (server, elsewhere) = (AccountServer::start().await, AccountServer::start().await);
+    for one in [&server, &elsewhere] {
+        one.book().registers = true;
+    }
+    let gateway = gateway_before(&server, &[]).await;
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    connect(&gateway, &server, &key).await;
+    // The issuer of before is gone, and with it what renews its tokens.
+    server.book().resource = json!({"authorization_servers": [elsewhere.origin()]});
+    server.book().opens.clear();
+    server.book().is_busy = true;
+    let link = link(&call(&gateway, &key, true).await.expect(200));
+    let mut browser = PageBrowser::of(&gateway);
+    let location = leave(&mut browser, &link, &key).await;
+    let told = elsewhere.allow(&location);
+    back(&mut browser, &told).await.expect(200);
+    assert_eq!((server.asked("/register").len(), elsewhere.asked("/register").len()), (1, 1), "a client of each");
+    server.book().opens = elsewhere.book().opens.clone();
+    assert!(call(&gateway, &key, true).await.expect(200).json()["result"]["content"].is_array());
+}
+
+#[tokio::test]
+async fn a_client_that_somebody_made_is_used_at_its_issuer_alone() {
+    const SECRETS: [&str; 2] = ["known-canary-first", "known-canary-second"];
+    let server = AccountServer::start().await;
+    server.book().knows = Some(("made-by-hand".to_owned(), SECRETS[0].to_owned()));
+    let gateway = gateway_before(&server, &[]).await;
+    let admin = gateway.admin();
+    let (_, key) = person(&gateway, "ann@example.com").await;
+    let client = |issuer: &str, secret: &str| {
+        json!({"configurations": {"known_client": {"issuer": issuer, "client_id": "made-by-hand",
+            "client_secret": secret}}})
+    };
+    let own = server.origin();
+    // Of another issuer it is never sent anywhere, though the server names this one.
+    admin.put("/mcp-integrations/files-int", &client("https://login.example.com", SECRETS[0])).await.expect(200);
+    let begun = link(&call(&gateway, &key, true).await.expect(200));
+    let mut browser = PageBrowser::of(&gateway);
+    let page = browser.open(&begun).await.expect(200);
+    let page = press(&mut browser, &begun, &page, &[("step", "key"), ("key", &key)]).await.expect(200);
+    let refused = press(&mut browser, &begun, &page, &[("step", "connect")]).await.expect(502);
+    assert!(refused.text().contains("not the one where"), "{}", refused.text());
+    assert!(server.asked("/token").is_empty() && server.asked("/register").is_empty());
+    admin.put("/mcp-integrations/files-int", &client(&own, SECRETS[0])).await.expect(200);
+    connect(&gateway, &server, &key).await;
+    assert!(call(&gateway, &key, false).await.expect(200).json()["result"]["content"].is_array());
+    let shown = admin.get("/mcp-integrations/files-int").await.expect(200).json();
+    let told = &shown["configurations"]["known_client"];
+    assert_eq!((&told["client_id"], &told["issuer"]), (&json!("made-by-hand"), &json!(own)), "{shown}");
+    assert!(told["client_secret"].as_str().is_some_and(|secret| secret.starts_with("****")), "{shown}");
+    // The mask keeps it; a secret that was replaced renews what was connected with the one before.
+    let masked = told["client_secret"].as_str().expect("a mask");
+    admin.put("/mcp-integrations/files-int", &client(&own, masked)).await.expect(200);
+    server.book().knows = Some(("made-by-hand".to_owned(), SECRETS[1].to_owned()));
+    admin.put("/mcp-integrations/files-int", &client(&own, SECRETS[1])).await.expect(200);
+    server.book().opens.clear();
+    assert!(call(&gateway, &key, false).await.expect(200).json()["result"]["content"].is_array());
+    assert_eq!(server.renewals(), 1);
+    assert!(server.asked("/register").is_empty());
+    let mut told = vec![gateway.process.output(), gateway.metrics().await];
+    for path in ["/mcp-integrations", "/mcp-integrations/files-int", "/configuration", "/audit-logs"] {
+        told.push(admin.get(path).await.text());
+    }
+    for text in &told {
+        assert!(!text.contains("known-canary"), "{text}");
+    }
+    for (body, field) in [
+        (client(&own, ""), "configurations.known_client.client_secret"),
+        (client(&own, "****none"), "configurations.known_client.client_secret"),
+        (client("http://169.254.169.254", "s"), "configurations.known_client.issuer"),
+        (json!({"configurations": {"known_client": {"issuer": own, "client_id": "a b"}}}), "known_client.client_id"),
+        (json!({"auth_type": "none"}), "configurations.known_client belongs"),
+    ] {
+        let refused = admin.put("/mcp-integrations/files-int", &body).await.expect(400);
+        assert!(refused.text().contains(field), "{field}: {}", refused.text());
+    }
+}
+
+#[tokio::test]
+async fn connections_are_told_by_pages() {
+    let server = AccountServer::start().await;
+    let gateway = gateway_before(&server, &[]).await;
+    let mut people = Vec::new();
+    for email in ["ann@example.com", "bob@example.com", "cyd@example.com"] {
+        let (id, key) = person(&gateway, email).await;
+        connect(&gateway, &server, &key).await;
+        people.push(id);
+    }
+    people.sort();
+    let page = async |query: &str| {
+        let told = gateway.admin().get(&format!("/mcp-servers/files/connections?{query}")).await.expect(200).json();
+        let users = told["data"].as_array().expect("rows").iter().map(|row| row["user_id"].as_str().expect("a user"));
+        assert_eq!(told["total"], if query.contains("user_id") { 1 } else { 3 });
+        (users.map(str::to_owned).collect::<Vec<_>>(), told["has_more"] == true)
+    };
+    assert_eq!(page("page_size=2").await, (people[..2].to_vec(), true));
+    assert_eq!(page("page_size=2&current_page=1").await, (people[2..].to_vec(), false));
+    assert_eq!(page("page_size=2&current_page=7").await, (vec![], false));
+    assert_eq!(page(&format!("user_id={}", people[1])).await, (people[1..2].to_vec(), false));
+    gateway.admin().delete("/mcp-servers/files/connections").await.expect(200);
+    let told = gateway.admin().get("/mcp-servers/files/connections").await.expect(200).json();
+    assert_eq!((&told["total"], &told["data"]), (&json!(0), &json!([])));
+}
+
+#[tokio::test]
 async fn a_call_that_lacks_a_scope_leads_to_a_sign_in_with_it() {
     let server = AccountServer::start().await;
     let gateway = gateway_before(&server, &[]).await;
@@ -237,7 +434,7 @@ async fn a_call_that_lacks_a_scope_leads_to_a_sign_in_with_it() {
     let location = leave(&mut PageBrowser::of(&gateway), &link, &key).await;
     let url = reqwest::Url::parse(&location).expect("a URL");
     let scope = url.query_pairs().find(|(name, _)| name == "scope").expect("a scope").1.into_owned();
-    assert_eq!(scope, "files:write");
+    assert_eq!(scope, "files:read files:write", "what was allowed before is asked for again");
     server.book().wants_scope = None;
     assert!(
         call(&gateway, &key, true).await.expect(200).json()["result"]["content"].is_array(),

@@ -155,3 +155,40 @@ async fn lists_of_sessions_are_never_kept() {
     assert_eq!(off.mcp.heard("tools/list").len(), before);
     eventually("both were asked for", || async { (off.mcp.heard("prompts/list").len() >= 2).then_some(()) }).await;
 }
+
+#[tokio::test]
+async fn a_server_that_says_that_its_lists_changed_is_asked_again_at_a_pace() {
+    let served = Served::start(LISTENS).await;
+    let admin = served.gateway.admin();
+    let tools = async || {
+        let told = admin.get("/mcp-integrations/files-int/capabilities").await.expect(200);
+        told.text().contains("brand_new")
+    };
+    // The job that asks it again is planned a moment after it was saved.
+    eventually("its job is there", || async {
+        served.gateway.metrics().await.contains("gateway_mcp_integrations 1").then_some(())
+    })
+    .await;
+    let session = served.open().await;
+    let before = served.mcp.heard("initialize").len();
+    let tool = json!([{"name": "brand_new", "description": "x", "inputSchema": {"type": "object"}}]);
+    *served.mcp.tools.lock().expect("no panic") = Some(tool);
+    assert!(!tools().await);
+    let began = Instant::now();
+    let listen = || async {
+        let call = served.call("GET").header("accept", "text/event-stream").header("mcp-session-id", &session);
+        let mut stream = call.open().await;
+        hears(&mut stream, &mut String::new(), "tools/list_changed").await;
+    };
+    listen().await;
+    eventually("it was asked again", || async { tools().await.then_some(()) }).await;
+    assert!(began.elapsed() < Duration::from_secs(15), "long before its time comes: {:?}", began.elapsed());
+    // However often it says so.
+    while began.elapsed() < Duration::from_secs(9) {
+        listen().await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let asked = served.mcp.heard("initialize").len() - before;
+    assert!((1..=1 + began.elapsed().as_secs() as usize / 5).contains(&asked), "{asked} times");
+    assert!(asked >= 2, "what was said since is not forgotten");
+}

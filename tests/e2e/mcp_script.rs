@@ -20,7 +20,7 @@ pub(crate) struct Script {
     pub(crate) modern: bool,
     /// Speaks it besides, with whoever asks so.
     pub(crate) both: bool,
-    /// Has a stream of notices, which says nothing.
+    /// Has a stream of notices.
     pub(crate) listens: bool,
 }
 
@@ -45,7 +45,11 @@ impl ScriptedMcp {
                 return reply::whole(204, &[], "");
             }
             if seen.method == "GET" {
-                let stream = || [reply::STREAM, &reply::chunk(": here\n\n")].concat();
+                // Where a test says what it lists, it says by itself that this is new.
+                let note = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                let is_new = told.lock().expect("no panic").is_some();
+                let text = if is_new { format!(": here\n\ndata: {note}\n\n") } else { ": here\n\n".to_owned() };
+                let stream = || [reply::STREAM, &reply::chunk(text)].concat();
                 return if script.listens { stream() } else { reply::whole(405, &[], "") };
             }
             let body = seen.json();

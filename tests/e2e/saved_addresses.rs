@@ -87,6 +87,16 @@ const FIELDS: &[SavedAddress] = &[
     },
     SavedAddress {
         method: "POST",
+        path: "/mcp-integrations",
+        field: "configurations.known_client.issuer",
+        body: |host| {
+            let client = json!({ "issuer": host, "client_id": "c" });
+            json!({ "name": "m", "slug": "m", "url": "https://mcp.example.com", "transport": "http",
+                "auth_type": "none", "configurations": { "known_client": client } })
+        },
+    },
+    SavedAddress {
+        method: "POST",
         path: "/agent-integrations",
         field: "url",
         body: |host| json!({ "name": "a", "slug": "a", "url": host, "auth_type": "none" }),

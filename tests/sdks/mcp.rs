@@ -11,8 +11,17 @@ pub(crate) async fn between_servers_and_clients() -> Stage {
     let gateway = Gateway::start().await;
     // Clients that sign people in need its own address.
     let public = gateway.url("");
-    let gateway =
-        gateway.restart_with(&["--public-url", &public, "--trusted-custom-hosts", "127.0.0.1,localhost"]).await;
+    let gateway = gateway
+        .restart_with(&[
+            "--public-url",
+            &public,
+            "--trusted-custom-hosts",
+            "127.0.0.1,localhost",
+            // Sign-ins of one address are paced, and these are many people's.
+            "--trusted-proxies",
+            "127.0.0.1/32",
+        ])
+        .await;
     let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke", "agents.invoke"] })).await;
     let invite = json!({ "email": "ann@example.com", "role": "member", "workspaces": [{ "id": "default", "role": "member" }],
         "workspace_api_key_details": { "scopes": ["mcp.invoke"] } });

@@ -6,6 +6,7 @@ use crate::app::App;
 use bytes::Bytes;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{McpServerClient, OutsideCall};
+use gateway_domain::resource::mcp_sign_in::McpKnownClient;
 use http::{HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -96,8 +97,12 @@ pub(crate) async fn client_at(
     org: OrgId,
     at: &AccountIssuer,
     public: &str,
+    known: Option<&McpKnownClient>,
 ) -> Result<AccountClient, String> {
     let redirect = redirect_uri(public);
+    if let Some(known) = known {
+        return known_at(app, at, known, redirect);
+    }
     let takes_none = at.methods.is_empty() || at.methods.iter().any(|method| method == ClientProof::None.name());
     if at.takes_documents && takes_none && public.starts_with("https://") {
         let (id, method) = (document_address(public), ClientProof::None);
@@ -119,6 +124,24 @@ pub(crate) async fn client_at(
     let row = McpServerClient { org, issuer: at.issuer.clone(), sealed: app.vault.seal(&plain) };
     app.accounts.keep_server_client(&row, app.now(), MOST_CLIENTS).await.map_err(away)?;
     Ok(client)
+}
+
+/// The client that somebody made there. What it proves itself with goes to its own issuer alone.
+fn known_at(app: &App, at: &AccountIssuer, known: &McpKnownClient, redirect: String) -> Result<AccountClient, String> {
+    if !known.is_of(&at.issuer) {
+        return Err("its authorisation server is not the one where the gateway's client was made".to_owned());
+    }
+    let takes = |proof: &ClientProof| at.methods.is_empty() || at.methods.iter().any(|method| method == proof.name());
+    let (secret, method) = match &known.client_secret {
+        None => (None, ClientProof::None),
+        Some(sealed) => {
+            let opened = app.vault.open(sealed).map_err(|_| "the client's secret cannot be read".to_owned())?;
+            let method = [ClientProof::ClientSecretBasic, ClientProof::ClientSecretPost].into_iter().find(takes);
+            let method = method.ok_or("its authorisation server takes no secret of a client")?;
+            (Some(opened.expose().clone()), method)
+        }
+    };
+    Ok(AccountClient { id: known.client_id.clone(), secret, method, until: None, redirect })
 }
 
 #[derive(Deserialize)]

@@ -5,13 +5,13 @@
 use crate::app::App;
 use crate::sso::check_address;
 use bytes::Bytes;
-use gateway_domain::ports::OutsideCall;
+use gateway_domain::ports::{OutsideCall, OutsideReply};
 use gateway_mcp::challenge::BearerChallenge;
 use gateway_mcp::{McpVersion, bridge};
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use url::Url;
 
@@ -70,8 +70,23 @@ struct IssuerDocument {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
-/// `wanted`: scopes that a call lacked, in place of what the server asks for by itself. `Err`: the rest of a sentence.
-pub(crate) async fn discover(app: &App, server: &str, wanted: Option<&str>) -> Result<AccountIssuer, String> {
+/// Why somebody is sent to a sign-in who may have an account already.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct SignInWish<'a> {
+    /// Scopes that a call lacked, in place of what the server asks for by itself; empty: it did not say which.
+    pub(crate) lacked: Option<&'a str>,
+    pub(crate) before: Option<AskedBefore<'a>>,
+}
+
+/// What the person was sent for before, and where.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedBefore<'a> {
+    pub(crate) issuer: &'a str,
+    pub(crate) scope: &'a str,
+}
+
+/// `Err`: the rest of a sentence.
+pub(crate) async fn discover(app: &App, server: &str, wish: SignInWish<'_>) -> Result<AccountIssuer, String> {
     let at = Url::parse(server).map_err(|_| "its address cannot be read".to_owned())?;
     let challenge = challenge(app, server).await.unwrap_or_default();
     let document = resource_document(app, &at, &challenge).await?;
@@ -82,29 +97,72 @@ pub(crate) async fn discover(app: &App, server: &str, wanted: Option<&str>) -> R
     };
     let issuer = named.into_iter().next().ok_or("its document names no authorisation server")?;
     let found = issuer_document(app, &issuer).await?;
-    let scope = wanted.map(str::to_owned).or(challenge.scope).or_else(|| listed.map(|all| all.join(" ")));
+    let lacked = wish.lacked.filter(|lacked| !lacked.is_empty()).map(str::to_owned);
+    let scope = lacked.or(challenge.scope).or_else(|| listed.map(|all| all.join(" ")));
+    // What was asked for before is asked for again: else a token for one call would be none for another. Of another issuer it
+    // means nothing.
+    let before = wish.before.filter(|before| wish.lacked.is_some() && before.issuer == found.issuer);
+    let scope = match before {
+        Some(before) => Some(joined(before.scope, scope.as_deref().unwrap_or_default())),
+        None => scope,
+    };
     checked(app, found, resource, scope.as_deref())
 }
 
-/// What a call without a token is told.
+fn joined(before: &str, scope: &str) -> String {
+    let mut words: Vec<&str> = before.split_ascii_whitespace().collect();
+    words.extend(scope.split_ascii_whitespace().filter(|word| !before.split_ascii_whitespace().any(|b| b == *word)));
+    words.join(" ")
+}
+
+/// What a call without a token is told. Some servers open for everybody, and ask for a token where something is listed.
 async fn challenge(app: &App, server: &str) -> Option<BearerChallenge> {
-    let params = bridge::initialize_params(McpVersion::NEWEST_LEGACY);
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-    let accept = HeaderValue::from_static("application/json, text/event-stream");
-    let kind = HeaderValue::from_static("application/json");
-    let headers = vec![(header::ACCEPT, accept), (header::CONTENT_TYPE, kind)];
-    let call = OutsideCall {
-        method: Method::POST,
-        url: server.to_owned(),
-        headers,
-        body: Bytes::from(body),
-        within: WITHIN,
-        most_reply: MOST_REPLY,
-        redirects: 0,
+    let of = |reply: &OutsideReply| {
+        let values = reply.headers.get_all(header::WWW_AUTHENTICATE).iter();
+        BearerChallenge::read(values.filter_map(|value| value.to_str().ok()))
     };
-    let reply = app.outside.as_ref()?.call(call).await.ok()?;
-    let values = reply.headers.get_all(header::WWW_AUTHENTICATE).iter();
-    BearerChallenge::read(values.filter_map(|value| value.to_str().ok()))
+    let params = bridge::initialize_params(McpVersion::NEWEST_LEGACY);
+    let opened = unsigned(app, server, ("initialize", params), Vec::new()).await?;
+    if let Some(told) = of(&opened) {
+        return Some(told);
+    }
+    let mut headers = Vec::new();
+    let version = if opened.status == 200 { McpVersion::NEWEST_LEGACY } else { McpVersion::V2026_07_28 };
+    headers.push((HeaderName::from_static("mcp-protocol-version"), HeaderValue::from_static(version.name())));
+    let params = match version {
+        McpVersion::V2026_07_28 => {
+            headers.push((HeaderName::from_static("mcp-method"), HeaderValue::from_static("tools/list")));
+            serde_json::from_str(&bridge::to_modern(None)).unwrap_or_default()
+        }
+        _ => json!({}),
+    };
+    let session = opened.headers.get("mcp-session-id").cloned();
+    let session = session.map(|id| (HeaderName::from_static("mcp-session-id"), id));
+    headers.extend(session.clone());
+    let told = unsigned(app, server, ("tools/list", params), headers).await.as_ref().and_then(of);
+    if let Some(session) = session {
+        let call = asking(Method::DELETE, server, vec![session], Bytes::new());
+        // Whether the server minds is its own matter.
+        let _ = app.outside.as_ref()?.call(call).await;
+    }
+    told
+}
+
+async fn unsigned(
+    app: &App,
+    server: &str,
+    (method, params): (&str, Value),
+    mut headers: Vec<(HeaderName, HeaderValue)>,
+) -> Option<OutsideReply> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    headers.push((header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream")));
+    headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
+    app.outside.as_ref()?.call(asking(Method::POST, server, headers, Bytes::from(body))).await.ok()
+}
+
+fn asking(method: Method, server: &str, headers: Vec<(HeaderName, HeaderValue)>, body: Bytes) -> OutsideCall {
+    let (url, within, most_reply) = (server.to_owned(), WITHIN, MOST_REPLY);
+    OutsideCall { method, url, headers, body, within, most_reply, redirects: 0 }
 }
 
 /// `None`: the server has none.
@@ -292,6 +350,12 @@ mod tests {
         ] {
             assert!(!covers(bad, &server), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_was_asked_for_before_is_asked_for_again() {
+        assert_eq!(joined("a b", "b c"), "a b c");
+        assert_eq!((joined("a", "").as_str(), joined("", "a").as_str()), ("a", "a"));
     }
 
     #[test]

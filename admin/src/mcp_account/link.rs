@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 const PURPOSE: &str = "mcp connect";
 const LASTS_MICROS: i64 = 3_600 * 1_000_000;
-/// Longer scopes are left to what the server asks for by itself: the link must fit into the way through a sign-in elsewhere.
+/// Longer scopes are left to what the server asks for by itself, as one that it does not name: the link must fit into the way through a sign-in elsewhere.
 const LONGEST_SCOPE: usize = 80;
 
 /// Names are short: it stands in an address.
@@ -23,7 +23,7 @@ pub(crate) struct ConnectLink {
     pub(crate) user: UserId,
     #[serde(rename = "i")]
     pub(crate) integration: McpIntegrationId,
-    /// What a call lacked.
+    /// What a call lacked; empty: the server did not say.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     #[serde(rename = "t")]
@@ -46,11 +46,11 @@ pub struct ConnectFor {
     pub integration: McpIntegrationId,
 }
 
-/// `None`: nobody can be sent anywhere, since nobody said where browsers reach this installation.
+/// `scope`: see [`ConnectLink::scope`]. `None`: nobody can be sent anywhere, since nobody said where browsers reach this installation.
 pub fn connect_url(app: &App, whose: ConnectFor, scope: Option<&str>) -> Option<String> {
     let public = app.public_url.as_deref()?;
     let ConnectFor { org, workspace, user, integration } = whose;
-    let scope = scope.filter(|scope| scope.len() <= LONGEST_SCOPE).map(str::to_owned);
+    let scope = scope.map(|scope| if scope.len() <= LONGEST_SCOPE { scope.to_owned() } else { String::new() });
     let link = ConnectLink { org, workspace, user, integration, scope, until: app.now().plus_micros(LASTS_MICROS) };
     Some(format!("{public}/oauth/connect/{}", seal::seal(app, PURPOSE, &link)?))
 }

@@ -2,14 +2,18 @@
 //! let go of within seconds.
 
 use super::endpoint::{Brought, NoTokens};
+use super::issuer::{SignInWish, discover};
 use super::tokens::HeldTokens;
 use crate::app::App;
-use crate::kept_accounts::{AccountToken, due};
+use crate::kept_accounts::{AccountToken, FailedRenewal, due};
 use gateway_domain::ports::{McpAccount, McpAccountId, StoreError};
 use std::sync::atomic::Ordering;
 
-/// Longer than a token endpoint is waited for. After a renewal that failed nobody tries for the rest of it.
+/// Longer than a token endpoint is waited for. After a renewal that failed nobody tries for the rest of it, while the token that is
+/// there holds.
 const CLAIM_MICROS: i64 = 20 * 1_000_000;
+/// For so long whoever else asks on this node hears that a renewal failed, instead of trying it again.
+const FAILED_MICROS: i64 = 2 * 1_000_000;
 
 /// Why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +34,7 @@ pub async fn account_token(
 ) -> Result<AccountToken, NoAccountToken> {
     let kept = &app.kept_accounts;
     let turn = kept.turn(id);
-    let _mine = turn.lock().await;
+    let mut mine = turn.lock().await;
     let is_other = |ready: &AccountToken| refused.is_none_or(|version| ready.version != version);
     if let Some(ready) = kept.ready(id, server, app.now()).filter(is_other) {
         return Ok(ready);
@@ -46,7 +50,18 @@ pub async fn account_token(
     };
     let is_refused = refused == Some(row.version);
     if is_refused || due(&row).is_some_and(|due| app.now() >= due) {
-        return renewed(app, &row, &held, is_refused).await;
+        let lately = app.now().plus_micros(-FAILED_MICROS);
+        if let Some(failed) = mine.as_ref().filter(|failed| failed.version == row.version && failed.at > lately) {
+            return Err(NoAccountToken::Away(failed.why.clone()));
+        }
+        let told = renewed(app, &row, &held, is_refused).await;
+        *mine = match &told {
+            Err(NoAccountToken::Away(why)) => {
+                Some(FailedRenewal { version: row.version, at: app.now(), why: why.clone() })
+            }
+            _ => None,
+        };
+        return told;
     }
     keep(app, &row, &held)
 }
@@ -74,7 +89,8 @@ async fn renewed(
         lapse_account(app, row.id, row.version).await;
         return Err(NoAccountToken::NotConnected);
     }
-    match app.accounts.claim_renewal(row.id, row.version, now, now.plus_micros(CLAIM_MICROS)).await {
+    let claimed = now.plus_micros(CLAIM_MICROS);
+    match app.accounts.claim_renewal(row.id, row.version, now, claimed).await {
         Ok(true) => {}
         _ if still_good => return keep(app, row, held),
         Ok(false) => return Err(NoAccountToken::Renewing),
@@ -93,9 +109,26 @@ async fn renewed(
         Err(NoTokens::Failed(why)) => {
             counts.failed.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(why, "an account at an MCP server could not be renewed");
-            if still_good { keep(app, row, held) } else { Err(NoAccountToken::Away(why)) }
+            // Others wait for whoever claimed it: nobody may once nothing is good any more.
+            let until = if still_good { claimed.min(row.expires_at) } else { app.now() };
+            if let Err(error) = app.accounts.postpone_renewal(row.id, row.version, claimed, until).await {
+                tracing::warn!(%error, "the claim to renew an account could not be given back");
+            }
+            if still_good {
+                return keep(app, row, held);
+            }
+            if has_moved(app, held).await {
+                lapse_account(app, row.id, row.version).await;
+                return Err(NoAccountToken::NotConnected);
+            }
+            Err(NoAccountToken::Away(why))
         }
     }
+}
+
+/// Whether the server has people sign in elsewhere now: what the issuer of before gave is over then.
+async fn has_moved(app: &App, held: &HeldTokens) -> bool {
+    discover(app, &held.server, SignInWish::default()).await.is_ok_and(|found| found.issuer != held.issuer)
 }
 
 async fn store(
@@ -118,7 +151,7 @@ async fn store(
 }
 
 fn keep(app: &App, row: &McpAccount, held: &HeldTokens) -> Result<AccountToken, NoAccountToken> {
-    let kept = app.kept_accounts.keep(row, &held.server, &held.access, app.now());
+    let kept = app.kept_accounts.keep(row, &held.sent(), app.now());
     kept.ok_or_else(|| NoAccountToken::Away("a token cannot be sent".to_owned()))
 }
 

@@ -3,6 +3,8 @@
 use super::client::AccountClient;
 use super::endpoint::{Brought, NoTokens, exchange, revoke};
 use crate::app::App;
+use crate::asked_scope::AskedScope;
+use crate::kept_accounts::TokenSent;
 use gateway_domain::ports::{McpAccount, SealedTokens};
 use gateway_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,12 +24,33 @@ pub(crate) struct HeldTokens {
     pub(crate) scope: Option<String>,
     pub(crate) access: String,
     pub(crate) refresh: Option<String>,
+    /// What the person was last sent for.
+    #[serde(default)]
+    pub(crate) asked: AskedScope,
 }
 
 impl HeldTokens {
     pub(crate) fn open(app: &App, row: &McpAccount) -> Option<Self> {
         let opened = app.vault.open(&row.sealed).ok()?;
-        serde_json::from_str(opened.expose()).ok()
+        let mut held: Self = serde_json::from_str(opened.expose()).ok()?;
+        // The secret of a client that somebody made may be another by now.
+        let snapshot = app.live.snapshot();
+        let known = snapshot.mcp_upstream(row.id.integration).and_then(|upstream| upstream.known_client.as_ref());
+        let known = known.filter(|known| known.client_id == held.client.id && known.is_of(&held.issuer));
+        if let Some(sealed) = known.and_then(|known| known.client_secret.as_ref()) {
+            held.client.secret = app.vault.open(sealed).ok().map(|plain| plain.expose().clone()).or(held.client.secret);
+        }
+        Some(held)
+    }
+
+    /// As it is sent.
+    pub(crate) fn sent(&self) -> TokenSent<'_> {
+        TokenSent { server: &self.server, access: &self.access, asked: &self.asked }
+    }
+
+    /// What its person was asked to allow; of accounts of earlier versions what they came to.
+    pub(crate) fn asked_scope(&self) -> Option<&str> {
+        self.asked.scope.as_deref().or(self.scope.as_deref())
     }
 
     /// Takes in what an endpoint brought. A renewal that brings no refresh token leaves the one before good (RFC 6749, 6).

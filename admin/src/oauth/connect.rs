@@ -9,11 +9,15 @@ use super::form::OauthForm;
 use super::signer::{self, Signer};
 use super::ticket::SignedBy;
 use super::visit::OauthVisit;
-use crate::mcp_account::{AccountClient, AccountIssuer, ConnectLink, client_at, discover, redirect_uri};
+use crate::app::App;
+use crate::mcp_account::{
+    AccountClient, AccountIssuer, AskedBefore, ConnectLink, HeldTokens, SignInWish, client_at, discover, redirect_uri,
+};
 use crate::reply::Reply;
 use crate::seal;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gateway_domain::ports::McpAccountId;
 use gateway_domain::resource::outbound::OutboundAuth;
 use gateway_domain::snapshot::{McpUpstream, Snapshot};
 use gateway_domain::time::Timestamp;
@@ -88,6 +92,13 @@ pub(super) fn upstream_of(snapshot: &Snapshot, link: &ConnectLink) -> Result<Arc
     open.cloned().ok_or_else(over)
 }
 
+/// The account that the link's person has by now.
+pub(super) async fn held_before(app: &App, link: &ConnectLink) -> Result<Option<HeldTokens>, OauthFault> {
+    let id = McpAccountId { integration: link.integration, user: link.user };
+    let row = app.accounts.account(id).await?.filter(|row| row.is_connected() && row.org == link.org);
+    Ok(row.and_then(|row| HeldTokens::open(app, &row)))
+}
+
 /// The person that a link is for, if it is they who signed in and may use servers of this workspace.
 pub(super) fn person_of(
     visit: &OauthVisit,
@@ -121,7 +132,10 @@ async fn show(
     let found = match &person {
         Some(_) => {
             visit.desk.paces.fetch.pass(visit.visit.client, visit.visit.now)?;
-            let found = discover(visit.app(), &upstream.url, link.scope.as_deref()).await;
+            let before = held_before(visit.app(), link).await?.filter(|held| *held.server == *upstream.url);
+            let asked = |held| HeldTokens::asked_scope(held).map(|scope| AskedBefore { issuer: &held.issuer, scope });
+            let wish = SignInWish { lacked: link.scope.as_deref(), before: before.as_ref().and_then(asked) };
+            let found = discover(visit.app(), &upstream.url, wish).await;
             Some(found.map_err(|why| OauthFault::bad_server(format!("the MCP server cannot be connected: {why}")))?)
         }
         None => None,
@@ -206,7 +220,7 @@ async fn leave(visit: &OauthVisit, link: ConnectLink, page: ConnectPage) -> Resu
         return Err(OauthFault::forbidden("this page was decided on already: open the link again"));
     }
     let public = public(visit)?;
-    let client = client_at(app, link.org, &at, public).await;
+    let client = client_at(app, link.org, &at, public, upstream.known_client.as_ref()).await;
     let client = client.map_err(|why| OauthFault::bad_server(format!("the MCP server cannot be connected: {why}")))?;
     let flow = ConnectFlow {
         id: Uuid::from_bytes(app.bytes()),

@@ -2,11 +2,12 @@
 //! for the person that the link was for. What comes of it is an account; nothing of the answer is shown.
 
 use super::browser;
-use super::connect::{ConnectFlow, person_of, public, upstream_of};
+use super::connect::{ConnectFlow, held_before, person_of, public, upstream_of};
 use super::connect_page;
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::visit::OauthVisit;
+use crate::asked_scope::AskedScope;
 use crate::mcp_account::{Brought, HeldTokens, NoTokens, client_document, exchange, redirect_uri};
 use crate::mcp_sync::learn_anew;
 use crate::reply::Reply;
@@ -54,7 +55,7 @@ async fn connect(visit: &OauthVisit) -> Result<Reply, OauthFault> {
         return Err(OauthFault::forbidden("the server did not let you in, or you did not let the gateway in"));
     };
     let brought = tokens(visit, &flow, code).await?;
-    keep(visit, flow, brought).await
+    Box::pin(keep(visit, flow, brought)).await
 }
 
 async fn tokens(visit: &OauthVisit, flow: &ConnectFlow, code: &str) -> Result<Brought, OauthFault> {
@@ -88,6 +89,10 @@ async fn keep(visit: &OauthVisit, flow: ConnectFlow, brought: Brought) -> Result
     if *upstream.url != *flow.server {
         return Err(changed());
     }
+    let before = held_before(app, &flow.link).await?;
+    let before = before.filter(|held| held.server == flow.server && held.issuer == flow.at.issuer);
+    let (scope, lacked) = (flow.at.scope.as_deref(), flow.link.scope.as_deref());
+    let asked = AskedScope::next(before.as_ref().map(|held| &held.asked), scope, lacked, app.now());
     let held = HeldTokens {
         server: flow.server,
         issuer: flow.at.issuer,
@@ -98,6 +103,7 @@ async fn keep(visit: &OauthVisit, flow: ConnectFlow, brought: Brought) -> Result
         scope: flow.at.scope,
         access: String::new(),
         refresh: None,
+        asked,
     };
     let sealed = held.sealed_with(app, brought).ok_or_else(OauthFault::internal)?;
     let id = McpAccountId { integration: upstream.id, user: person.person.id };

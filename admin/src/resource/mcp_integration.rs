@@ -360,9 +360,7 @@ fn learn(doc: &mut McpIntegration, probed: Probed, first: bool) -> BTreeSet<Stri
     match probed.told {
         Ok(told) => doc.learn(told, first),
         Err(why) => {
-            let is_new = doc.sync.items.is_empty() && doc.sync.server_name.is_none();
-            doc.sync.status = if is_new { "failed" } else { "stale" }.to_owned();
-            doc.sync.error = Some(why);
+            doc.meet(probed.opened, why);
             BTreeSet::new()
         }
     }

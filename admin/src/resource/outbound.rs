@@ -103,6 +103,9 @@ fn check_headers(settings: &OutboundSettings) -> Result<(), Problem> {
     if !signs_in && settings.oauth.is_some() {
         return Err(bad("configurations.oauth", "belongs to auth_type oauth_client_credentials"));
     }
+    if settings.auth_type != OutboundAuth::OauthAuto && settings.known_client.is_some() {
+        return Err(bad("configurations.known_client", "belongs to auth_type oauth_auto"));
+    }
     let has_token = signs_in || settings.auth_type == OutboundAuth::OauthAuto;
     if settings.auth_type == OutboundAuth::OauthAuto && settings.custom_headers.contains_key("authorization") {
         let rule = "is what the integration's own sign-in sends";
@@ -167,6 +170,13 @@ pub(super) fn declare(
         let mut client = json!(client);
         client["client_secret"] = secret;
         configurations.insert("oauth".to_owned(), client);
+    }
+    if let Some(client) = &settings.known_client {
+        let mut told = json!(client);
+        if let Some(sealed) = &client.client_secret {
+            told["client_secret"] = to.sealed(&["configurations", "known_client", "client_secret"], sealed)?;
+        }
+        configurations.insert("known_client".to_owned(), told);
     }
     if let Some(rule) = &settings.identity {
         configurations.insert("user_identity_forwarding".to_owned(), json!(rule));

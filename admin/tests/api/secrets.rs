@@ -129,10 +129,13 @@ async fn mcp_answers(house: &House) -> Vec<String> {
     };
     let client = |url: &str| json!({"oauth": {"token_url": url, "client_id": "c", "client_secret": IN_MCP}});
     let headers = json!({"custom_headers": {"authorization": IN_MCP}});
+    let known = |issuer: &str| json!({"known_client": {"issuer": issuer, "client_id": "c", "client_secret": IN_MCP}});
     let mut seen = Vec::new();
     for (body, status) in [
         (of("mcp-h", "headers", headers), 200),
         (of("mcp-o", "oauth_client_credentials", client("https://login.example.com/token")), 200),
+        (of("mcp-k", "oauth_auto", known("https://login.example.com")), 200),
+        (of("mcp-l", "oauth_auto", known("no address")), 400),
         (of("mcp-x", "oauth_client_credentials", client("no address")), 400),
         (of("mcp-y", "headers", json!({"custom_headers": {"authorization": [IN_MCP]}})), 400),
     ] {
@@ -142,7 +145,10 @@ async fn mcp_answers(house: &House) -> Vec<String> {
     }
     let change = json!({"configurations": client("https://login.example.com/other")});
     seen.push(admin.put("/mcp-integrations/mcp-o", change).await.text);
-    for path in ["/mcp-integrations", "/mcp-integrations/mcp-h", "/mcp-integrations/mcp-o"] {
+    let change = json!({"configurations": known("https://other.example.com")});
+    seen.push(admin.put("/mcp-integrations/mcp-k", change).await.text);
+    for path in ["", "/mcp-h", "/mcp-o", "/mcp-k"].map(|which| format!("/mcp-integrations{which}")) {
+        let path = path.as_str();
         let answer = admin.get(path).await;
         seen.push(answer.text.clone());
         answer.expect(200);
@@ -180,7 +186,8 @@ async fn agent_answers(house: &House) -> Vec<String> {
 
 #[tokio::test]
 async fn secrets_stay_where_they_belong() {
-    let house = House::new().await;
+    let mut house = House::new().await;
+    house.equip(|app| app.public_url = Some("https://ai.example.com".into()));
     let (id, key) = house.key("workspace/service", json!({"scopes": ["completions.write"]})).await;
     let mut seen = answers(&house).await;
     seen.extend(mcp_answers(&house).await);

@@ -134,6 +134,17 @@ pub enum JobEnd {
     Stopped,
 }
 
+/// What became of the wish that a job be run soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hastened {
+    /// It is due then, or was to be run sooner anyway.
+    Due,
+    /// A run of it is under way, which may have begun before whatever made somebody wish for one.
+    Running,
+    /// There is none that could be run.
+    Absent,
+}
+
 /// How many jobs of a kind are in a state, and for how long the oldest of them could have been run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobBacklog {
@@ -161,6 +172,8 @@ pub trait Jobs: Send + Sync {
     /// One that waits has ended at once; one that runs hears of it at its next beat. False: no such job of this
     /// organisation, or it has ended.
     fn cancel(&self, org: OrgId, id: Uuid) -> Fut<'_, Result<bool, StoreError>>;
+    /// Makes one that waits due so long from now, where it is not due sooner.
+    fn hasten(&self, org: OrgId, id: Uuid, wait: Duration) -> Fut<'_, Result<Hastened, StoreError>>;
     fn job(&self, org: OrgId, id: Uuid) -> Fut<'_, Result<Option<Job>, StoreError>>;
     fn backlog(&self) -> Fut<'_, Result<Vec<JobBacklog>, StoreError>>;
     /// Forgets those that ended before this, some thousands at a time; how many.

@@ -48,6 +48,26 @@ pub struct McpServerClient {
     pub sealed: String,
 }
 
+/// Which accounts a page tells of.
+#[derive(Clone, Copy, Debug)]
+pub struct AccountsAsked<'a> {
+    pub org: OrgId,
+    /// Behind any of these.
+    pub integrations: &'a [McpIntegrationId],
+    /// Of these people alone.
+    pub users: &'a [UserId],
+    pub skip: u64,
+    pub most: u32,
+}
+
+/// In the order of their users, then of their integrations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountPage {
+    pub rows: Vec<McpAccount>,
+    /// On all pages.
+    pub total: u64,
+}
+
 /// How much there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct McpAccountRows {
@@ -78,6 +98,7 @@ pub trait McpAccounts: Send + Sync {
         after: Option<UserId>,
         most: u32,
     ) -> Fut<'_, Result<Vec<McpAccount>, StoreError>>;
+    fn accounts_page<'a>(&'a self, asked: AccountsAsked<'a>) -> Fut<'a, Result<AccountPage, StoreError>>;
     /// All there are, in the order of their ids.
     fn all_accounts(&self, after: Option<McpAccountId>, most: u32) -> Fut<'_, Result<Vec<McpAccount>, StoreError>>;
     /// Of many that want to renew the tokens of this version one may, until then. What is renewed is spent once.
@@ -86,6 +107,14 @@ pub trait McpAccounts: Send + Sync {
         id: McpAccountId,
         version: i64,
         now: Timestamp,
+        until: Timestamp,
+    ) -> Fut<'_, Result<bool, StoreError>>;
+    /// Whoever claimed a version up to `claimed` and brought nothing says until when nobody else is to try.
+    fn postpone_renewal(
+        &self,
+        id: McpAccountId,
+        version: i64,
+        claimed: Timestamp,
         until: Timestamp,
     ) -> Fut<'_, Result<bool, StoreError>>;
     /// What a renewal brought. False: somebody was first, or the account is gone.

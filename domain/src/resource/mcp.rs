@@ -46,6 +46,29 @@ impl McpIntegration {
         self.pin()
     }
 
+    /// Takes in who a server is that said no more than that, and why; what it offered before stays. True: something is other than
+    /// before.
+    pub fn meet(&mut self, opened: Option<McpSync>, why: String) -> bool {
+        let known = &mut self.sync;
+        let before = known.clone();
+        // Of one that never said what it offers a list would look empty.
+        known.status = if known.at.is_none() { "failed" } else { "stale" }.to_owned();
+        known.error = Some(why);
+        if let Some(opened) = opened {
+            known.protocol_version = opened.protocol_version.or_else(|| known.protocol_version.take());
+            known.server_name = opened.server_name.or_else(|| known.server_name.take());
+            known.server_version = opened.server_version.or_else(|| known.server_version.take());
+            if !opened.flags.is_null() {
+                known.flags = opened.flags;
+            }
+        }
+        let of = |sync: &McpSync| {
+            let McpSync { protocol_version, server_name, server_version, flags, .. } = sync.clone();
+            (protocol_version, server_name, server_version, flags)
+        };
+        of(&before) != of(known)
+    }
+
     /// Holds tools to what was accepted, if that is wanted.
     pub fn pin(&mut self) -> BTreeSet<String> {
         if !self.pin_definitions {
@@ -187,6 +210,21 @@ mod tests {
         assert!(one.pin().is_empty() && one.accepted.0.is_empty());
         one.pin_definitions = true;
         assert!(one.pin().is_empty(), "it begins with what is there");
+    }
+
+    #[test]
+    fn of_a_server_that_lists_nothing_the_version_is_kept() {
+        let opened = |version: &str| {
+            let protocol_version = Some(version.to_owned());
+            Some(McpSync { protocol_version, flags: json!({"tools": {}}), ..McpSync::default() })
+        };
+        let mut one = integration(NewCapabilities::Enabled, false);
+        assert!(one.meet(opened("2026-07-28"), "403".into()) && one.sync.status == "failed");
+        assert!(!one.meet(opened("2026-07-28"), "403".into()) && !one.meet(None, "away".into()));
+        assert_eq!(one.sync.protocol_version.as_deref(), Some("2026-07-28"));
+        one.learn(McpSync { at: Some(Timestamp(1)), ..told(&[("a", "1")]) }, false);
+        assert!(one.meet(opened("2025-11-25"), "403".into()) && one.sync.status == "stale");
+        assert!(one.sync.items.contains_key("tool"), "what it offered stays");
     }
 
     #[test]

@@ -37,6 +37,27 @@ impl McpOauthClient {
     }
 }
 
+/// The gateway as a client that somebody made for it at an authorisation server, where people have accounts of theirs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpKnownClient {
+    /// The authorisation server, as it calls itself: no other hears of the client.
+    pub issuer: String,
+    pub client_id: String,
+    /// Sealed; `None`: PKCE alone proves who asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<String>,
+}
+
+impl McpKnownClient {
+    /// An origin may be written with a slash or without.
+    pub fn is_of(&self, issuer: &str) -> bool {
+        fn bare(issuer: &str) -> &str {
+            issuer.strip_suffix('/').filter(|rest| rest.matches('/').count() == 2).unwrap_or(issuer)
+        }
+        bare(&self.issuer) == bare(issuer)
+    }
+}
+
 /// How a server hears who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -101,6 +122,16 @@ mod tests {
         let told = one(IdentityMethod::ClaimsHeader, None);
         assert!(told.tells("sub") && told.tells("email") && !told.tells("name"));
         assert!(IdentityForwarding { include_claims: Vec::new(), ..told }.tells("name"));
+    }
+
+    #[test]
+    fn a_client_is_known_at_one_issuer() {
+        let of = |own: &str, issuer: &str| {
+            McpKnownClient { issuer: own.into(), client_id: "c".into(), client_secret: None }.is_of(issuer)
+        };
+        assert!(of("https://a.example", "https://a.example/") && of("https://a.example/", "https://a.example"));
+        assert!(of("https://a.example/x", "https://a.example/x") && !of("https://a.example/x", "https://a.example/x/"));
+        assert!(!of("https://a.example", "https://a.example.evil") && !of("https://a.example", "http://a.example"));
     }
 
     #[test]

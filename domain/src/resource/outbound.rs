@@ -1,7 +1,7 @@
 //! Where something outside is that the gateway calls for its callers, an MCP server or an agent, and as whom it is called.
 
 use super::mcp_pricing::McpPricing;
-use super::mcp_sign_in::{IdentityForwarding, McpOauthClient};
+use super::mcp_sign_in::{IdentityForwarding, McpKnownClient, McpOauthClient};
 use super::secret_reference::SecretMapping;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,6 +21,9 @@ pub struct OutboundSettings {
     pub pricing: McpPricing,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpOauthClient>,
+    /// Of [`OutboundAuth::OauthAuto`] alone; `None`: the gateway makes itself known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_client: Option<McpKnownClient>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<IdentityForwarding>,
 }
@@ -34,6 +37,7 @@ impl OutboundSettings {
             secret_mappings: Vec::new(),
             pricing: McpPricing { default_usd_per_call: None, tools: BTreeMap::new() },
             oauth: None,
+            known_client: None,
             identity: None,
         }
     }
@@ -42,7 +46,7 @@ impl OutboundSettings {
     pub fn clear(&mut self) {
         self.custom_headers.clear();
         self.pricing = McpPricing::default();
-        (self.oauth, self.identity) = (None, None);
+        (self.oauth, self.known_client, self.identity) = (None, None, None);
     }
 }
 

@@ -10,7 +10,8 @@ use crate::proxy::request::Tenant;
 use crate::upstream::Pass;
 use crate::upstream::http1::Response;
 use gateway_admin::{
-    AccountToken, App, ConnectFor, NoAccountToken, RenewalCounts, account_token, connect_url, lapse_account,
+    AccountToken, App, ConnectFor, NoAccountToken, RenewalCounts, WantedSyncs, account_token, connect_url,
+    lapse_account,
 };
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::McpAccountId;
@@ -27,6 +28,7 @@ use tokio::runtime::Handle;
 const WITHIN: Duration = Duration::from_secs(15);
 /// Between two looks at what another node renews.
 const LOOK: Duration = Duration::from_millis(100);
+const SIGN_IN_AWAY: &str = "The gateway cannot sign in at the MCP server";
 /// What somebody without an account is told, as a code of the gateway's own.
 const NOT_CONNECTED: i64 = 403;
 
@@ -60,6 +62,10 @@ pub(crate) struct McpPeople {
 impl McpPeople {
     pub(crate) const fn new(app: App, runtime: Handle) -> Self {
         Self { app, runtime }
+    }
+
+    pub(super) fn wanted_syncs(&self) -> Option<&WantedSyncs> {
+        self.app.wanted_syncs.as_deref()
     }
 
     /// What is at hand of accounts on this node, and how renewals went.
@@ -127,7 +133,7 @@ impl UpstreamCalls<'_> {
         ask: &UpstreamAsk,
         silence: Duration,
     ) -> Result<Response, RpcError> {
-        let away = || RpcError::own(502, "The gateway cannot sign in at the MCP server");
+        let away = || RpcError::own(502, SIGN_IN_AWAY);
         let people = self.state.people().ok_or_else(away)?;
         let Some(user) = person.user else { return Err(not_connected(self.target, None)) };
         let (upstream, connect) = (&self.target.upstream, |scope: Option<&str>| {
@@ -141,14 +147,15 @@ impl UpstreamCalls<'_> {
             NoAccountToken::Renewing | NoAccountToken::Away(_) => away(),
         };
         let first = people.token(id, &upstream.url, None).await.map_err(refused)?;
-        let mut response = self.sent(ask, silence, Some(&Pass::Header(first.header.clone()))).await?;
+        let mut token = first;
+        let mut response = self.sent(ask, silence, Some(&Pass::Header(token.header.clone()))).await?;
         if response.status() == 401 {
             response.discard(self.pool()).await;
-            let next = people.token(id, &upstream.url, Some(first.version)).await.map_err(refused)?;
-            response = self.sent(ask, silence, Some(&Pass::Header(next.header.clone()))).await?;
+            token = people.token(id, &upstream.url, Some(token.version)).await.map_err(refused)?;
+            response = self.sent(ask, silence, Some(&Pass::Header(token.header.clone()))).await?;
             if response.status() == 401 {
                 response.discard(self.pool()).await;
-                people.lapse(id, next.version);
+                people.lapse(id, token.version);
                 return Err(connect(None));
             }
         }
@@ -157,7 +164,11 @@ impl UpstreamCalls<'_> {
             let challenge = BearerChallenge::read(values.filter_map(|value| value.to_str().ok()));
             if let Some(challenge) = challenge.filter(BearerChallenge::wants_scope) {
                 response.discard(self.pool()).await;
-                return Err(connect(challenge.scope.as_deref()));
+                let lacked = challenge.scope.as_deref().unwrap_or_default();
+                if token.was_asked_in_vain(lacked, clock::now()) {
+                    return Err(asked_in_vain(self.target));
+                }
+                return Err(connect(Some(lacked)));
             }
         }
         Ok(response)
@@ -177,6 +188,18 @@ fn not_connected(target: &McpTarget, url: Option<String>) -> RpcError {
             RpcError::new(200, NOT_CONNECTED, told)
         }
     }
+}
+
+/// Somebody who signed in for a scope again and again is not sent there once more.
+fn asked_in_vain(target: &McpTarget) -> RpcError {
+    let server = &target.server.slug;
+    let told = format!("The MCP server `{server}` refuses the account for want of a scope that was asked for before");
+    RpcError::new(200, NOT_CONNECTED, told)
+}
+
+/// Whether it says that a token cannot be had now, which is no fault of the server that it is for.
+pub(super) fn is_sign_in_away(error: &RpcError) -> bool {
+    *error.message == *SIGN_IN_AWAY
 }
 
 /// Whether it says that there is no account to call with.

@@ -9,8 +9,10 @@ use super::lists::McpLists;
 use super::sessionless::SessionlessServers;
 use crate::proxy::cors::{CorsOrigins, is_server_path};
 use ahash::AHashMap;
+use gateway_admin::WantedSyncs;
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::Vault;
+use gateway_domain::snapshot::McpUpstream;
 use gateway_mcp::session::{SessionSeal, fingerprint};
 use http::header;
 use parking_lot::Mutex;
@@ -126,8 +128,16 @@ impl McpState {
         self.people.as_ref()
     }
 
+    /// A server says that its lists are others now: what is kept of them counts no more, and it is asked again what it offers.
+    pub(super) fn forget_lists(&self, upstream: &McpUpstream) {
+        self.lists.drop_of(upstream.id.0);
+        if let Some(wanted) = self.people.as_ref().and_then(McpPeople::wanted_syncs) {
+            wanted.want(upstream.org, upstream.id);
+        }
+    }
+
     /// How many rows each table has.
-    pub(super) fn kept(&self) -> [(&'static str, usize); 7] {
+    pub(super) fn kept(&self) -> [(&'static str, usize); 8] {
         [
             ("broken_servers", self.breakers.len()),
             ("changed_tools", self.drift.len()),
@@ -136,6 +146,7 @@ impl McpState {
             ("lists", self.lists.len()),
             ("sessionless_servers", self.sessionless.len()),
             ("sessions_of_callers", self.bridges.lock().len()),
+            ("wanted_syncs", self.people.as_ref().and_then(McpPeople::wanted_syncs).map_or(0, WantedSyncs::len)),
         ]
     }
 

@@ -1,6 +1,7 @@
 //! One request to the MCP server behind a target, over the checked dialler, and its answer as JSON or events. What the
 //! upstream says of itself and of its own sign-in never reaches the client.
 
+use super::accounts::is_sign_in_away;
 use super::door::ARGUMENT;
 use super::down::LastMessage;
 use super::state::McpState;
@@ -100,7 +101,7 @@ impl UpstreamCalls<'_> {
         let opened = self.open(ask, self.state.settings.silence).await;
         let failed = match &opened {
             Ok(response) => response.status() >= 500,
-            Err(error) => error.status >= 500,
+            Err(error) => error.status >= 500 && !is_sign_in_away(error),
         };
         breakers.note(upstream, failed, Instant::now());
         let mut response = opened?;

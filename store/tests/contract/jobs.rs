@@ -2,7 +2,7 @@
 
 use crate::{Engine, House, id, on_every_engine};
 use gateway_domain::ports::{
-    Enqueued, JobEnd, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob, StoreError,
+    Enqueued, Hastened, JobEnd, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob, StoreError,
 };
 use gateway_domain::{OrgId, Timestamp};
 use gateway_store::Database;
@@ -17,6 +17,7 @@ on_every_engine!(
     what_is_given_back_costs_no_try,
     tries_end,
     a_job_that_loses_its_nodes_ends,
+    one_that_waits_is_made_due_sooner_and_never_later,
     cancelled_while_waiting_and_while_running,
     an_organisation_has_so_many,
     many_takers_share_without_repeats,
@@ -123,6 +124,23 @@ async fn a_lost_lease_is_taken_over_where_it_was(house: House) {
     assert_eq!(second_node.beat(second.lease, Some("line 60"), LONG).await.unwrap(), JobStanding::Held);
     assert!(second_node.end(second.lease, &JobEnd::Done("once".into())).await.unwrap());
     assert_eq!(state(&first_node, 1).await, (JobState::Done, "once".into()));
+}
+
+async fn one_that_waits_is_made_due_sooner_and_never_later(house: House) {
+    let database = house.open().await;
+    let hasten = async |n: u128, wait: Duration| database.hasten(OrgId(id(ORG)), id(n), wait).await.unwrap();
+    assert_eq!(hasten(1, Duration::ZERO).await, Hastened::Absent);
+    database.enqueue(&NewJob { wait: LONG, ..new_job(1) }).await.unwrap();
+    assert_eq!(database.hasten(OrgId(id(7)), id(1), Duration::ZERO).await.unwrap(), Hastened::Absent, "not theirs");
+    assert_eq!(hasten(1, LONG / 2).await, Hastened::Due);
+    assert_eq!(take(&database, LONG).await, None, "it waits for as long as was said");
+    assert_eq!(hasten(1, Duration::ZERO).await, Hastened::Due);
+    assert_eq!(hasten(1, LONG).await, Hastened::Due, "it is due sooner anyway");
+    let run = taken(&database, LONG).await;
+    assert_eq!(hasten(1, Duration::ZERO).await, Hastened::Running);
+    assert_eq!(take(&database, LONG).await, None, "nobody takes what runs");
+    database.end(run.lease, &JobEnd::Done(String::new())).await.unwrap();
+    assert_eq!(hasten(1, Duration::ZERO).await, Hastened::Absent);
 }
 
 async fn what_is_given_back_costs_no_try(house: House) {

@@ -3,12 +3,16 @@
 use crate::{House, id, on_every_engine};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{McpIntegrationId, OrgId, UserId};
-use gateway_domain::ports::{McpAccountId, McpAccountRows, McpAccounts, McpServerClient, SealedTokens, Vault};
+use gateway_domain::ports::{
+    AccountsAsked, McpAccountId, McpAccountRows, McpAccounts, McpServerClient, SealedTokens, Vault,
+};
 use gateway_store::{MasterKey, SealingVault};
 
 on_every_engine!(
     an_account_is_connected_renewed_lapsed_and_removed,
     of_many_that_would_renew_one_version_one_may,
+    a_claim_is_given_back_by_whoever_holds_it,
+    pages_hold_the_accounts_of_some_people_behind_some_integrations,
     accounts_are_bounded_and_walked_in_order,
     registrations_are_kept_by_issuer_and_the_oldest_make_room,
     tokens_are_sealed_anew_with_the_master_key,
@@ -68,6 +72,49 @@ async fn of_many_that_would_renew_one_version_one_may(house: House) {
     assert!(database.renew_account(one, 1, &tokens("b", 200), Timestamp(55)).await.unwrap());
     assert!(!claim(y.clone(), 500).await, "that version is over");
     assert!(y.claim_renewal(one, 2, Timestamp(56), Timestamp(60)).await.unwrap(), "a renewal frees its successor");
+}
+
+async fn a_claim_is_given_back_by_whoever_holds_it(house: House) {
+    let database = house.open().await;
+    let one = account(1, 2);
+    assert!(database.connect_account(one, OrgId(id(ORG)), &tokens("a", 100), Timestamp(10), 5).await.unwrap());
+    let claim =
+        async |at: i64, until: i64| database.claim_renewal(one, 1, Timestamp(at), Timestamp(until)).await.unwrap();
+    let postpone = async |version: i64, claimed: i64, until: i64| {
+        database.postpone_renewal(one, version, Timestamp(claimed), Timestamp(until)).await.unwrap()
+    };
+    assert!(claim(20, 50).await && !claim(21, 51).await);
+    assert!(!postpone(1, 51, 21).await && !postpone(2, 50, 21).await, "another's claim, another version");
+    assert!(!claim(22, 52).await);
+    assert!(postpone(1, 50, 25).await);
+    assert!(!claim(24, 54).await, "nobody is to try before then");
+    assert!(claim(25, 55).await, "it is free long before it would have ended");
+    assert_eq!(database.account(one).await.unwrap().unwrap().updated_at, Timestamp(10));
+}
+
+async fn pages_hold_the_accounts_of_some_people_behind_some_integrations(house: House) {
+    let database = house.open().await;
+    let (org, at) = (OrgId(id(ORG)), Timestamp(1));
+    for (integration, user) in [(1, 5), (2, 3), (1, 3), (2, 4), (3, 3), (1, 6)] {
+        assert!(database.connect_account(account(integration, user), org, &tokens("t", 0), at, 9).await.unwrap());
+    }
+    assert!(database.connect_account(account(1, 7), OrgId(id(8)), &tokens("t", 0), at, 9).await.unwrap());
+    let integrations = [1, 2].map(|n| McpIntegrationId(id(n)));
+    let everybody = [3, 4, 5, 7, 8].map(|n| UserId(id(n)));
+    let page = async |users: &[UserId], skip: u64, most: u32| {
+        let asked = AccountsAsked { org, integrations: &integrations, users, skip, most };
+        let found = database.accounts_page(asked).await.unwrap();
+        (found.rows.iter().map(|row| row.id).collect::<Vec<_>>(), found.total)
+    };
+    let first = vec![account(1, 3), account(2, 3), account(2, 4)];
+    assert_eq!(page(&everybody, 0, 3).await, (first, 4));
+    assert_eq!(page(&everybody, 3, 3).await, (vec![account(1, 5)], 4));
+    assert_eq!(page(&everybody, 4, 3).await, (vec![], 4));
+    assert_eq!(page(&everybody[1..2], 0, 9).await, (vec![account(2, 4)], 1));
+    assert_eq!(page(&[], 0, 9).await, (vec![], 0));
+    // More people than a statement takes values.
+    let many: Vec<UserId> = (0..70_000).map(|n| UserId(id(n))).collect();
+    assert_eq!(page(&many, 0, 9).await.1, 5);
 }
 
 async fn accounts_are_bounded_and_walked_in_order(house: House) {

@@ -27,12 +27,13 @@ const SCENARIOS = [
   ['json-schema-ref-no-deref', '2026-07-28'],
 ];
 
-/** Sign-in at servers. Left out are those that want a client known beforehand, or a client document at an address of theirs. */
+/** Sign-in at servers. */
 const OLD = ['metadata-default', 'metadata-var1', 'metadata-var2', 'metadata-var3', 'scope-from-www-authenticate',
   'scope-from-scopes-supported', 'scope-omitted-when-undefined', 'token-endpoint-auth-basic', 'token-endpoint-auth-post',
-  'token-endpoint-auth-none'];
+  'token-endpoint-auth-none', 'pre-registration', 'basic-cimd', 'scope-step-up', 'scope-retry-limit'];
 const NEW = ['resource-mismatch', 'offline-access-scope', 'offline-access-not-supported', 'iss-supported', 'iss-not-advertised',
-  'iss-supported-missing', 'iss-wrong-issuer', 'iss-unexpected', 'iss-normalized', 'metadata-issuer-mismatch'];
+  'iss-supported-missing', 'iss-wrong-issuer', 'iss-unexpected', 'iss-normalized', 'metadata-issuer-mismatch',
+  'authorization-server-migration'];
 const ACCOUNTS = [
   ...OLD.map((name) => [`auth/${name}`, '2025-11-25']),
   ...[...OLD, ...NEW].map((name) => [`auth/${name}`, '2026-07-28']),

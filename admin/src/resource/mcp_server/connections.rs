@@ -6,55 +6,63 @@ use crate::mcp_account::remove;
 use crate::problem::{Problem, missing};
 use crate::resource::{Row, locate};
 use crate::route::{Call, Reply};
-use gateway_domain::id::{McpIntegrationId, UserId};
-use gateway_domain::ports::McpAccount;
+use gateway_domain::id::{McpIntegrationId, OrgId, UserId};
+use gateway_domain::ports::{AccountPage, AccountsAsked, McpAccount};
 use gateway_domain::resource::mcp::McpServer;
 use gateway_domain::snapshot::McpBehind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Rows of one look.
-const PAGE: u32 = 1_000;
-/// Rows of a page that is told.
-const MOST_ROWS: u64 = 500;
+/// Rows of a page, of one that is told and of one that is gone through.
+const MOST_ROWS: u32 = 500;
 
-/// In the order of their users.
-async fn found(call: &Call, server: &Row<McpServer>, only: Option<UserId>) -> Result<Vec<McpAccount>, Problem> {
-    let snapshot = call.snapshot();
-    let workspace = server.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
-    let mut all = Vec::new();
-    for integration in integrations_of(call, server) {
-        let mut after = None;
-        loop {
-            let some = call.app.accounts.accounts_of(integration, after, PAGE).await?;
-            let Some(last) = some.last() else { break };
-            after = Some(last.id.user);
-            let is_theirs = |row: &McpAccount| {
-                row.org == server.org
-                    && only.is_none_or(|user| user == row.id.user)
-                    && snapshot.standing(row.id.user, workspace).is_some()
-            };
-            all.extend(some.into_iter().filter(is_theirs));
-        }
+/// Whose accounts behind which integrations are told and ended.
+struct ServerAccounts {
+    org: OrgId,
+    integrations: Vec<McpIntegrationId>,
+    users: Vec<UserId>,
+}
+
+impl ServerAccounts {
+    fn of(call: &Call, server: &Row<McpServer>, only: Option<UserId>) -> Result<Self, Problem> {
+        let snapshot = call.snapshot();
+        let workspace = server.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
+        let people = snapshot.people().map(|person| person.id).filter(|id| only.is_none_or(|user| user == *id));
+        let users = people.filter(|id| snapshot.standing(*id, workspace).is_some()).collect();
+        Ok(Self { org: server.org, integrations: integrations_of(call, server).into_iter().collect(), users })
     }
-    all.sort_by_key(|row| (row.id.user, row.id.integration));
-    Ok(all)
+
+    async fn page(&self, call: &Call, skip: u64, most: u32) -> Result<AccountPage, Problem> {
+        let Self { org, integrations, users } = self;
+        let asked = AccountsAsked { org: *org, integrations, users, skip, most };
+        Ok(call.app.accounts.accounts_page(asked).await?)
+    }
 }
 
 /// People who need not sign in anywhere before they call.
 pub(super) async fn connected(call: &Call, server: &Row<McpServer>) -> Result<BTreeSet<UserId>, Problem> {
-    let all = found(call, server, None).await?;
-    Ok(all.iter().filter(|row| row.is_connected()).map(|row| row.id.user).collect())
+    let all = ServerAccounts::of(call, server, None)?;
+    let (mut connected, mut seen) = (BTreeSet::new(), 0);
+    loop {
+        let page = all.page(call, seen, MOST_ROWS).await?;
+        if page.rows.is_empty() {
+            return Ok(connected);
+        }
+        seen += page.rows.len() as u64;
+        connected.extend(page.rows.iter().filter(|row| row.is_connected()).map(|row| row.id.user));
+    }
 }
 
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let paging = call.query.paging_by("current_page", "page_size", MOST_ROWS)?;
+    let paging = call.query.paging_by("current_page", "page_size", u64::from(MOST_ROWS))?;
     let only = call.query.parsed::<UserId>("user_id", "must be a user's id")?;
-    let all = found(&call, &server, only).await?;
-    let (total, more) = (all.len(), (paging.page + 1).saturating_mul(paging.size) < all.len() as u64);
-    let data: Vec<Value> = paging.cut(&all).iter().map(shown).collect();
-    Ok(Reply::json(json!({"data": data, "total": total, "has_more": more})))
+    let most = u32::try_from(paging.size).unwrap_or(MOST_ROWS);
+    let all = ServerAccounts::of(&call, &server, only)?;
+    let page = all.page(&call, paging.page.saturating_mul(paging.size), most).await?;
+    let more = (paging.page + 1).saturating_mul(paging.size) < page.total;
+    let data: Vec<Value> = page.rows.iter().map(shown).collect();
+    Ok(Reply::json(json!({"data": data, "total": page.total, "has_more": more})))
 }
 
 fn shown(row: &McpAccount) -> Value {
@@ -68,10 +76,16 @@ fn shown(row: &McpAccount) -> Value {
 pub(super) async fn end(call: Call) -> Result<Reply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let only = call.query.parsed::<UserId>("user_id", "must be a user's id")?;
-    for row in found(&call, &server, only).await? {
-        remove(&call.app, row.id).await?;
+    let all = ServerAccounts::of(&call, &server, only)?;
+    loop {
+        let page = all.page(&call, 0, MOST_ROWS).await?;
+        if page.rows.is_empty() {
+            return Ok(Reply::json(json!({"success": true})));
+        }
+        for row in page.rows {
+            remove(&call.app, row.id).await?;
+        }
     }
-    Ok(Reply::json(json!({"success": true})))
 }
 
 /// The integrations that a server leads to.

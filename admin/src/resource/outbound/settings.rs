@@ -1,6 +1,6 @@
 //! As whom something outside is called, an MCP server or an agent: read strictly, sealed, masked, and opened for a call.
 
-use super::sign_in::{GivenForwarding, GivenOauthClient};
+use super::sign_in::{GivenForwarding, GivenKnownClient, GivenOauthClient};
 use crate::app::App;
 use crate::input::Edit;
 use crate::mcp_account::{NoAccountToken, account_token};
@@ -10,7 +10,7 @@ use crate::route::Call;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::id::{McpIntegrationId, OrgId};
 use gateway_domain::resource::mcp_pricing::McpPricing;
-use gateway_domain::resource::mcp_sign_in::McpOauthClient;
+use gateway_domain::resource::mcp_sign_in::{McpKnownClient, McpOauthClient};
 use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
 use gateway_domain::secret::{MASK, Secret, mask};
 use http::{HeaderName, HeaderValue, header};
@@ -43,6 +43,8 @@ pub(in crate::resource) struct GivenConfigurations {
     pricing: Edit<GivenPricing>,
     #[serde(default)]
     oauth: Edit<GivenOauthClient>,
+    #[serde(default)]
+    known_client: Edit<GivenKnownClient>,
     #[serde(default)]
     user_identity_forwarding: Edit<GivenForwarding>,
     /// Of the contract, and not in this version.
@@ -81,6 +83,11 @@ impl GivenConfigurations {
             Edit::Keep => {}
             Edit::Clear => doc.oauth = None,
             Edit::Set(given) => doc.oauth = Some(given.read(doc.oauth.as_ref(), call)?),
+        }
+        match self.known_client {
+            Edit::Keep => {}
+            Edit::Clear => doc.known_client = None,
+            Edit::Set(given) => doc.known_client = Some(given.read(doc.known_client.as_ref(), call)?),
         }
         match self.user_identity_forwarding {
             Edit::Keep => {}
@@ -144,6 +151,10 @@ pub(in crate::resource) fn masked(doc: &OutboundSettings, call: &Call) -> Value 
         let shown = McpOauthClient { client_secret: shown(&client.client_secret), ..client.clone() };
         view.insert("oauth".to_owned(), json!(shown));
     }
+    if let Some(client) = &doc.known_client {
+        let shown = McpKnownClient { client_secret: client.client_secret.as_ref().map(shown), ..client.clone() };
+        view.insert("known_client".to_owned(), json!(shown));
+    }
     if let Some(rule) = &doc.identity {
         view.insert("user_identity_forwarding".to_owned(), json!(rule));
     }
@@ -158,12 +169,14 @@ pub(in crate::resource) fn blank(body: &mut Map<String, Value>) {
         Some(other) => *other = MASK.into(),
         None => {}
     }
-    match configurations.get_mut("oauth") {
-        Some(Value::Object(client)) => {
-            client.get_mut("client_secret").into_iter().for_each(|secret| *secret = MASK.into());
+    for client in ["oauth", "known_client"] {
+        match configurations.get_mut(client) {
+            Some(Value::Object(client)) => {
+                client.get_mut("client_secret").into_iter().for_each(|secret| *secret = MASK.into());
+            }
+            Some(other) => *other = MASK.into(),
+            None => {}
         }
-        Some(other) => *other = MASK.into(),
-        None => {}
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::problem::{Problem, bad};
 use crate::route::Call;
+use crate::sso::check_address;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::egress::check_custom_host;
-use gateway_domain::resource::mcp_sign_in::{IdentityForwarding, IdentityMethod, McpOauthClient};
+use gateway_domain::resource::mcp_sign_in::{IdentityForwarding, IdentityMethod, McpKnownClient, McpOauthClient};
 use gateway_domain::secret::{MASK, mask};
 use serde::Deserialize;
 
@@ -53,22 +54,52 @@ impl GivenOauthClient {
                 ));
             }
         }
-        let secret = format_args!("{FIELD}.client_secret").to_string();
-        let kept = stored.filter(|stored| stored.token_url == self.token_url).filter(|stored| {
-            call.app.vault.open(&stored.client_secret).is_ok_and(|known| mask(known.expose()) == self.client_secret)
-        });
-        let client_secret = match kept {
-            Some(kept) => kept.client_secret.clone(),
-            None if self.client_secret.starts_with(MASK) => {
-                return Err(bad(secret, "is a masked value that stands for no stored one"));
-            }
-            None if self.client_secret.is_empty() || self.client_secret.len() > LONGEST => {
-                return Err(bad(secret, format_args!("must be 1..{LONGEST} characters")));
-            }
-            None => call.app.vault.seal(&self.client_secret),
-        };
+        let kept = stored.filter(|stored| stored.token_url == self.token_url);
+        let kept = kept.map(|stored| stored.client_secret.as_str());
+        let client_secret = sealed("configurations.oauth.client_secret", &self.client_secret, kept, call)?;
         let Self { token_url, client_id, scope, resource, audience, .. } = self;
         Ok(McpOauthClient { token_url, client_id, client_secret, scope, resource, audience })
+    }
+}
+
+/// `stored`: sealed, where its mask may stand for it.
+fn sealed(field: &str, given: &str, stored: Option<&str>, call: &Call) -> Result<String, Problem> {
+    let is_kept = |stored: &&str| call.app.vault.open(stored).is_ok_and(|known| mask(known.expose()) == given);
+    match stored.filter(is_kept) {
+        Some(kept) => Ok(kept.to_owned()),
+        None if given.starts_with(MASK) => Err(bad(field, "is a masked value that stands for no stored one")),
+        None if given.is_empty() || given.len() > LONGEST => {
+            Err(bad(field, format_args!("must be 1..{LONGEST} characters")))
+        }
+        None => Ok(call.app.vault.seal(given)),
+    }
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenKnownClient {
+    issuer: String,
+    client_id: String,
+    client_secret: Option<String>,
+}
+
+impl GivenKnownClient {
+    /// The mask of the stored secret keeps it, where it is still for the same issuer.
+    pub(super) fn read(self, stored: Option<&McpKnownClient>, call: &Call) -> Result<McpKnownClient, Problem> {
+        const FIELD: &str = "configurations.known_client";
+        check_address(&self.issuer, &call.app.trusted).map_err(|rule| bad(format_args!("{FIELD}.issuer"), rule))?;
+        for (name, text) in [("issuer", &self.issuer), ("client_id", &self.client_id)] {
+            let is_plain = (1..=LONGEST).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+            if !is_plain {
+                let rule = format_args!("must be 1..{LONGEST} printable ASCII characters without blanks");
+                return Err(bad(format_args!("{FIELD}.{name}"), rule));
+            }
+        }
+        let kept = stored.filter(|stored| stored.issuer == self.issuer);
+        let kept = kept.and_then(|stored| stored.client_secret.as_deref());
+        let secret = |given: String| sealed("configurations.known_client.client_secret", &given, kept, call);
+        let client_secret = self.client_secret.map(secret).transpose()?;
+        Ok(McpKnownClient { issuer: self.issuer, client_id: self.client_id, client_secret })
     }
 }
 

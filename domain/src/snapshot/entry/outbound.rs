@@ -9,7 +9,7 @@ use crate::money::NanoUsd;
 use crate::resource::Stored;
 use crate::resource::access::WorkspaceAccess;
 use crate::resource::mcp_pricing::McpPricing;
-use crate::resource::mcp_sign_in::IdentityForwarding;
+use crate::resource::mcp_sign_in::{IdentityForwarding, McpKnownClient};
 use crate::resource::outbound::{OutboundAuth, OutboundSettings};
 use crate::secret::Secret;
 use crate::snapshot::Snapshot;
@@ -34,6 +34,8 @@ pub struct OutboundUpstream {
     pub headers: Vec<(String, Secret<String>)>,
     /// What leads to its token, where it wants one.
     pub grant: Option<Arc<Grant>>,
+    /// As which client people sign in there, its secret sealed; `None`: the gateway makes itself known.
+    pub known_client: Option<McpKnownClient>,
     /// What it is told of whoever calls.
     pub identity: Option<IdentityForwarding>,
     access: WorkspaceAccess,
@@ -77,6 +79,7 @@ impl OutboundUpstream {
             base: Arc::new(base),
             headers,
             grant,
+            known_client: settings.known_client,
             identity: settings.identity,
             access,
             mapped: MappedRow::of(row, &mut filled),

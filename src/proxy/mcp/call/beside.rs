@@ -110,7 +110,7 @@ impl<'a> McpTurn<'a, '_> {
                 match stream.next_message() {
                     Ok(Some(event)) => {
                         if lists::is_changed(&event.data) {
-                            self.parts.state.lists.drop_of(stream.target.upstream.id.0);
+                            self.parts.state.forget_lists(&stream.target.upstream);
                         }
                         self.down.event(&event).await?;
                     }

@@ -28,7 +28,7 @@ impl<'a> McpTurn<'a, '_> {
     /// A server that says that its lists are others is asked anew.
     pub(super) fn heard(&self, data: &str) {
         if lists::is_changed(data) {
-            self.parts.state.lists.drop_of(self.target.upstream.id.0);
+            self.parts.state.forget_lists(&self.target.upstream);
         }
     }
 
