@@ -77,6 +77,14 @@ pub enum ProviderEvent<'e> {
         id: Cow<'e, str>,
         status: Cow<'e, str>,
         usage: Option<&'e RawValue>,
+        /// Its items.
+        output: Option<&'e RawValue>,
+    },
+    /// All that the model wrote, or said aloud, in one part of an item.
+    Said {
+        response: Cow<'e, str>,
+        item: Option<Cow<'e, str>>,
+        text: Cow<'e, str>,
     },
     /// So many bytes of text or of sound, as it is written in JSON.
     Delta {
@@ -87,6 +95,7 @@ pub enum ProviderEvent<'e> {
     Transcribed {
         item: Cow<'e, str>,
         usage: Option<&'e RawValue>,
+        text: Cow<'e, str>,
     },
     /// What a client's event led to.
     Error {
@@ -114,16 +123,22 @@ impl<'e> ProviderEvent<'e> {
                 None => Self::Other,
             },
             "response.done" => match told.response {
-                Some(SessionPart { id: Some(id), status, usage, .. }) => {
-                    Self::ResponseDone { id, status: status.unwrap_or_default(), usage }
+                Some(SessionPart { id: Some(id), status, usage, output, .. }) => {
+                    Self::ResponseDone { id, status: status.unwrap_or_default(), usage, output }
                 }
                 _ => Self::Other,
             },
             "conversation.item.input_audio_transcription.completed" => match told.item_id {
-                Some(item) => Self::Transcribed { item, usage: told.usage },
+                Some(item) => Self::Transcribed { item, usage: told.usage, text: told.transcript.unwrap_or_default() },
                 None => Self::Other,
             },
             "error" => Self::Error { event: told.error.and_then(|error| error.event_id) },
+            "response.output_text.done" | "response.text.done" => {
+                Self::Said { response: response(), item: told.item_id, text: told.text.unwrap_or_default() }
+            }
+            "response.output_audio_transcript.done" | "response.audio_transcript.done" => {
+                Self::Said { response: response(), item: told.item_id, text: told.transcript.unwrap_or_default() }
+            }
             kind if kind.starts_with("response.") && kind.ends_with(".delta") => {
                 let bytes = told.delta.map_or(0, |delta| delta.get().len().saturating_sub(2));
                 let is_sound = matches!(kind, "response.output_audio.delta" | "response.audio.delta");
@@ -131,6 +146,23 @@ impl<'e> ProviderEvent<'e> {
             }
             _ => Self::Other,
         }
+    }
+}
+
+/// What an event of a provider's is about.
+#[derive(Debug, Default)]
+pub struct EventIds<'e> {
+    pub response: Option<Cow<'e, str>>,
+    pub item: Option<Cow<'e, str>>,
+    pub kind: Cow<'e, str>,
+}
+
+impl<'e> EventIds<'e> {
+    pub fn read(text: &'e str) -> Self {
+        let Ok(told) = serde_json::from_str::<EventFields<'e>>(text) else { return Self::default() };
+        let response = told.response_id.or_else(|| told.response?.id);
+        let item = told.item_id.or_else(|| told.item?.id);
+        Self { response, item, kind: told.kind.unwrap_or_default() }
     }
 }
 
@@ -172,6 +204,12 @@ struct EventFields<'e> {
     #[serde(borrow, default)]
     item_id: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
+    item: Option<ItemPart<'e>>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    transcript: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
     delta: Option<&'e RawValue>,
     #[serde(borrow, default)]
     usage: Option<&'e RawValue>,
@@ -188,6 +226,8 @@ struct SessionPart<'e> {
     status: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
     usage: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    output: Option<&'e RawValue>,
     #[serde(borrow, default)]
     model: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
@@ -219,6 +259,12 @@ struct SoundIn<'e> {
 struct Transcriber<'e> {
     #[serde(borrow, default)]
     model: Option<Cow<'e, str>>,
+}
+
+#[derive(Deserialize)]
+struct ItemPart<'e> {
+    #[serde(borrow, default)]
+    id: Option<Cow<'e, str>>,
 }
 
 #[derive(Deserialize)]
@@ -298,10 +344,11 @@ mod tests {
 
     #[test]
     fn what_a_provider_tells() {
-        let done = r#"{"type":"response.done","response":{"id":"r1","status":"cancelled","usage":{"total_tokens":3}}}"#;
+        let done = r#"{"type":"response.done","response":{"id":"r1","status":"cancelled","output":[],"usage":{"total_tokens":3}}}"#;
         match ProviderEvent::read(done) {
-            ProviderEvent::ResponseDone { id, status, usage } => {
+            ProviderEvent::ResponseDone { id, status, usage, output } => {
                 assert_eq!((&*id, &*status), ("r1", "cancelled"));
+                assert_eq!(output.map(RawValue::get), Some("[]"));
                 assert_eq!(usage.map(RawValue::get), Some(r#"{"total_tokens":3}"#));
             }
             other => panic!("{other:?}"),
@@ -318,11 +365,36 @@ mod tests {
         assert_eq!((facts.transcribes.as_deref(), facts.most_output), (Some("whisper-1"), Some(400)));
         let heard = r#"{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"hi",
             "usage":{"type":"duration","seconds":1.5}}"#;
-        assert!(matches!(ProviderEvent::read(heard), ProviderEvent::Transcribed { usage: Some(_), .. }));
+        assert!(matches!(
+            ProviderEvent::read(heard),
+            ProviderEvent::Transcribed { usage: Some(_), text, .. } if text == "hi"
+        ));
+        for said in [
+            r#"{"type":"response.output_text.done","response_id":"r","item_id":"i","text":"said"}"#,
+            r#"{"type":"response.output_audio_transcript.done","response_id":"r","item_id":"i","transcript":"said"}"#,
+        ] {
+            let ProviderEvent::Said { response, item, text } = ProviderEvent::read(said) else { panic!("{said}") };
+            assert_eq!((&*response, item.as_deref(), &*text), ("r", Some("i"), "said"));
+        }
         let error = r#"{"type":"error","error":{"code":"x","event_id":"e1"}}"#;
         assert!(matches!(ProviderEvent::read(error), ProviderEvent::Error { event: Some(id) } if id == "e1"));
         for text in ["", "{", r#"{"type":"rate_limits.updated"}"#, r#"{"type":"response.done"}"#] {
             assert!(matches!(ProviderEvent::read(text), ProviderEvent::Other), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_event_is_about() {
+        for (text, response, item, kind) in [
+            (r#"{"type":"response.done","response":{"id":"r"}}"#, Some("r"), None, "response.done"),
+            (r#"{"type":"a","response_id":"r","item":{"id":"i"}}"#, Some("r"), Some("i"), "a"),
+            (r#"{"type":"b","response_id":"r","item_id":"i"}"#, Some("r"), Some("i"), "b"),
+            (r#"{"type":"c","item":{"id":"i"}}"#, None, Some("i"), "c"),
+            (r#"{"type":"rate_limits.updated"}"#, None, None, "rate_limits.updated"),
+            ("", None, None, ""),
+        ] {
+            let ids = EventIds::read(text);
+            assert_eq!((ids.response.as_deref(), ids.item.as_deref(), &*ids.kind), (response, item, kind), "{text}");
         }
     }
 

@@ -5,7 +5,7 @@ use super::room::Room;
 use gateway_guardrails::{Content, Direction, Facts, Guardrail, Shape, Subject};
 use std::sync::Arc;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TargetGuards {
     pub(crate) input: Vec<Arc<Guardrail>>,
     pub(crate) output: Vec<Arc<Guardrail>>,

@@ -45,7 +45,32 @@ pub(crate) struct HookNotes {
     pub(crate) rewritten: Option<Bytes>,
 }
 
+/// Results that one record tells of, on each side.
+const MOST_RESULTS: usize = 256;
+
 impl HookNotes {
+    /// What was said of another part of the same call: the sternest verdict counts, and of very many results the first are
+    /// told.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        let stern = |verdict: Verdict| match verdict {
+            Verdict::Pass => 0,
+            Verdict::Soft => 1,
+            Verdict::Deny => 2,
+        };
+        self.input = self.input.into_iter().chain(other.input).max_by_key(|verdict| stern(*verdict));
+        self.output = self.output.into_iter().chain(other.output).max_by_key(|verdict| match verdict {
+            OutputVerdict::Verdict(verdict) => stern(*verdict),
+            OutputVerdict::Cut => 3,
+        });
+        let HookResults { before_request_hooks, after_request_hooks } = other.results;
+        self.results.before_request_hooks.extend(before_request_hooks);
+        self.results.before_request_hooks.truncate(MOST_RESULTS);
+        self.results.after_request_hooks.extend(after_request_hooks);
+        self.results.after_request_hooks.truncate(MOST_RESULTS);
+        self.beside.extend(other.beside);
+        self.beside.truncate(MOST_RESULTS);
+    }
+
     pub(crate) fn add(&mut self, direction: Direction, results: Vec<HookResult>) {
         match direction {
             Direction::Input => self.results.before_request_hooks.extend(results),

@@ -232,6 +232,8 @@ mod raw_http2;
 #[cfg(test)]
 mod realtime;
 #[cfg(test)]
+mod realtime_guardrails;
+#[cfg(test)]
 mod realtime_keys;
 #[cfg(test)]
 mod record_fields;

@@ -13,15 +13,15 @@ const PATH: &str = "/v1/realtime?model=gpt-realtime";
 pub(crate) struct Heard(Arc<Mutex<Vec<Value>>>);
 
 impl Heard {
-    fn note(&self, event: &Value) {
+    pub(crate) fn note(&self, event: &Value) {
         self.0.lock().expect("no panic while noting").push(event.clone());
     }
 
-    fn all(&self) -> Vec<Value> {
+    pub(crate) fn all(&self) -> Vec<Value> {
         self.0.lock().expect("no panic while noting").clone()
     }
 
-    fn kinds(&self) -> Vec<String> {
+    pub(crate) fn kinds(&self) -> Vec<String> {
         self.all().iter().map(|event| event["type"].as_str().unwrap_or_default().to_owned()).collect()
     }
 }

@@ -200,3 +200,25 @@ async fn a_providers_own_key_is_given_only_where_its_integration_says_so() {
         assert!(!told.contains("ek_of-the-provider"), "{told}");
     }
 }
+
+#[tokio::test]
+async fn what_a_key_sets_is_judged_as_what_a_client_writes() {
+    let (gateway, provider, _, key) = house().await;
+    let checks = json!([{ "id": "default.contains", "parameters": { "words": ["secret"], "operator": "none" } }]);
+    let body = json!({ "name": "secret", "checks": checks, "actions": { "deny": true } });
+    let made = gateway.admin().post("/guardrails", &body).await.expect(200).json();
+    let slug = if made["data"].is_object() { made["data"]["slug"].clone() } else { made["slug"].clone() };
+    let defaults = json!({ "defaults": { "input_guardrails": [slug] } });
+    gateway.admin().put("/workspaces/default", &defaults).await.expect(200);
+    for (instructions, code) in [("Be kind.", None), ("Keep the secret.", Some(1008))] {
+        let session = json!({ "type": "realtime", "model": "gpt-realtime", "instructions": instructions });
+        let minted = mint(&gateway, &key, &json!({ "session": session })).await;
+        let secret = minted["value"].as_str().expect("a key");
+        let mut page = open(&gateway, "/v1/realtime", secret).await.expect("it opens");
+        match code {
+            None => assert_eq!(page.event("heard").await["event"]["session"]["instructions"], instructions),
+            Some(_) => assert_eq!(page.end().await.code(), code),
+        }
+    }
+    assert_eq!(provider.seen().len(), 2);
+}

@@ -4,6 +4,10 @@
 
 mod closing;
 mod counts;
+mod guarding;
+mod guards;
+mod held;
+mod leaving;
 mod session;
 mod standing;
 mod turns;

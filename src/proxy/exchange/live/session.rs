@@ -4,9 +4,11 @@
 use super::LiveParts;
 use super::closing::{ClosingState, Why};
 use super::counts::{OpenSession, TurnEnd};
+use super::guards::{EndedResponse, LiveGuards, LiveVerdict};
 use super::standing::{self, LiveStanding};
-use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, settle};
+use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, note_denied, settle};
 use crate::clock;
+use crate::guardrails::HookNotes;
 use crate::ids;
 use crate::proxy::body::Permit;
 use crate::proxy::client::{Client, Upload};
@@ -22,6 +24,7 @@ use gateway_realtime::{
     ClientEvent, Closing, FrameReader, HeardFrame, Peer, ProviderEvent, Tally, WireMessage, close_frame, error_event,
     text_frame,
 };
+use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -36,8 +39,6 @@ const SMALL: usize = 32 << 10;
 const TICK: Duration = Duration::from_secs(1);
 /// For a response that was refused to come to its end.
 const CANCELLING: Duration = Duration::from_secs(10);
-/// For the last words to leave.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What a session came to.
 pub(super) struct EndedSession {
@@ -48,37 +49,39 @@ pub(super) struct EndedSession {
 }
 
 /// The client is not there any more.
-struct Unheard;
+pub(super) struct Unheard;
 
-type LiveResult = Result<(), Unheard>;
+pub(super) type LiveResult = Result<(), Unheard>;
 
 enum LiveStep {
     Client(Option<Bytes>),
     Provider(Result<Option<Bytes>, SendError>),
+    Judged(Box<LiveVerdict>),
     Tick,
 }
 
 pub(super) struct LiveSession<'x, 'a, 'c> {
-    gate: Gate<'a>,
-    client: &'x mut Client<'c>,
+    pub(super) gate: Gate<'a>,
+    pub(super) client: &'x mut Client<'c>,
     opened: &'x AttemptInfo,
-    upload: Upload,
-    response: Response,
-    up: FrameReader,
-    down: FrameReader,
-    turns: Turns,
+    pub(super) upload: Upload,
+    pub(super) response: Response,
+    pub(super) up: FrameReader,
+    pub(super) down: FrameReader,
+    pub(super) turns: Turns,
+    pub(super) guards: LiveGuards<'a>,
     /// The model that the client has led the session to.
     switched: Option<Arc<str>>,
-    totals: RealtimeTotals,
-    closing: ClosingState,
+    pub(super) totals: RealtimeTotals,
+    pub(super) closing: ClosingState,
     /// What is in hand counts as what the process holds.
-    held: Permit,
-    counted: usize,
+    pub(super) held: Permit,
+    pub(super) counted: usize,
     began: Instant,
     heard: Instant,
     /// When a response that was refused has to be over.
     last_call: Option<Instant>,
-    written: u64,
+    pub(super) written: u64,
     _open: OpenSession,
 }
 
@@ -102,6 +105,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             up: FrameReader::new(Peer::Client, MOST_MESSAGE),
             down: FrameReader::new(Peer::Provider, MOST_MESSAGE),
             turns: Turns::default(),
+            guards: LiveGuards::default(),
             switched: None,
             totals: RealtimeTotals::default(),
             closing: ClosingState::default(),
@@ -115,7 +119,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         }
     }
 
-    fn live(&self) -> &'a LiveParts {
+    pub(super) fn live(&self) -> &'a LiveParts {
         &self.gate.parts.live
     }
 
@@ -131,6 +135,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
                 LiveStep::Client(None) => Err(Unheard),
                 LiveStep::Provider(Ok(Some(bytes))) => self.hear_provider(&bytes).await,
                 LiveStep::Provider(Ok(None) | Err(_)) => self.provider_gone().await,
+                LiveStep::Judged(verdict) => Box::pin(self.heed(*verdict)).await,
                 LiveStep::Tick => self.look().await,
             };
             let told = match told {
@@ -152,33 +157,47 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             Ok(event) => self.permit(&event),
             Err(why) => Err(Fault::new(FaultKind::BadBody, why.to_string())),
         };
-        match permitted {
-            Ok(()) => {
-                self.turns.context.add(text.len(), false);
-                self.say(text_frame(text, Some(mask())));
-                Ok(())
+        let judged = match (permitted, ClientEvent::read(text)) {
+            (Ok(()), Ok(event)) => self.judge_asked(&event, text).await,
+            (Err(fault), _) => Err(fault),
+            (Ok(()), Err(_)) => Ok(false),
+        };
+        match judged {
+            Ok(true) => {
+                // Nothing is under way yet: the session begins with this verdict.
+                let verdict = self.guards.verdict().await;
+                let is_denied = verdict.is_denied();
+                self.heed(*verdict).await?;
+                let why = "a guardrail denied what the key sets";
+                if is_denied { self.close(Why::Revoked, 1008, why).await } else { Ok(()) }
             }
+            Ok(false) => self.goes_up(text).await,
             Err(fault) => self.end_for(&fault).await,
         }
     }
 
     /// Whatever happens next. Nothing is lost when it is dropped.
     async fn next(&mut self, ticks: &mut Interval) -> LiveStep {
-        let listens = !self.closing.client_done && self.upload.unsent() < MOST_UNSENT;
-        let reads = !self.closing.provider_done;
-        let Self { client, response, .. } = self;
+        let listens = !self.closing.client_done && !self.guards.is_asking() && self.upload.unsent() < MOST_UNSENT;
+        let reads = !self.closing.provider_done && !self.guards.is_full();
+        let Self { client, response, guards, .. } = self;
         let downstream = &mut client.session().downstream_session;
         tokio::select! {
             read = downstream.read_request_body(), if listens => LiveStep::Client(read.ok().flatten()),
             read = response.read(), if reads => LiveStep::Provider(read),
+            verdict = guards.verdict() => LiveStep::Judged(verdict),
             _ = ticks.tick() => LiveStep::Tick,
         }
     }
 
-    async fn hear_client(&mut self, bytes: &[u8]) -> LiveResult {
+    pub(super) async fn hear_client(&mut self, bytes: &[u8]) -> LiveResult {
         self.heard = Instant::now();
         self.up.push(bytes);
         loop {
+            // One event at a time is judged, and those behind it wait for it.
+            if self.guards.is_asking() {
+                return Ok(());
+            }
             match self.up.read() {
                 Ok(None) => return Ok(()),
                 Ok(Some(HeardFrame::Control(raw))) => self.say(raw),
@@ -216,6 +235,20 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if let Err(fault) = self.permit(&event) {
             return self.tell(&fault, "model_not_permitted", event.id.as_deref()).await;
         }
+        match self.judge_asked(&event, text).await {
+            Ok(true) => Ok(()),
+            Ok(false) => self.goes_up_as(&event, message.raw, message.payload.len()).await,
+            Err(fault) => self.end_for(&fault).await,
+        }
+    }
+
+    /// What was judged goes up.
+    pub(super) async fn goes_up(&mut self, text: &str) -> LiveResult {
+        let Ok(event) = ClientEvent::read(text) else { return Ok(()) };
+        self.goes_up_as(&event, text_frame(text, Some(mask())), text.len()).await
+    }
+
+    async fn goes_up_as(&mut self, event: &ClientEvent<'_>, raw: Bytes, bytes: usize) -> LiveResult {
         if event.asks() {
             match Box::pin(self.admit(event.most_output)).await {
                 Ok(turn) => self.turns.ask(event.id.as_deref().map(str::to_owned), turn),
@@ -228,8 +261,8 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if let Some((_, model)) = event.models.iter().find(|(field, _)| *field == "session.model") {
             self.switched = Some((**model).into());
         }
-        self.turns.context.add(message.payload.len(), event.is_sound());
-        self.say(message.raw);
+        self.turns.context.add(bytes, event.is_sound());
+        self.say(raw);
         Ok(())
     }
 
@@ -245,7 +278,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         })
     }
 
-    fn standing(&self) -> Result<LiveStanding, Fault> {
+    pub(super) fn standing(&self) -> Result<LiveStanding, Fault> {
         LiveStanding::new(self.gate, self.live(), self.opened, self.model())
     }
 
@@ -267,7 +300,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     }
 
     /// The model in force, where it is not the one that the session opened with.
-    fn model(&self) -> Option<Arc<str>> {
+    pub(super) fn model(&self) -> Option<Arc<str>> {
         let untold = || self.turns.facts.model.as_deref().filter(|_| self.opened.model.is_none()).map(Arc::from);
         self.switched.clone().or_else(untold)
     }
@@ -302,26 +335,45 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
 
     async fn provider_says(&mut self, message: WireMessage) -> LiveResult {
         self.totals.events_down += 1;
-        let event = std::str::from_utf8(&message.payload).map_or(ProviderEvent::Other, ProviderEvent::read);
-        let mut exhausted = false;
+        // What is no text says nothing.
+        let event = ProviderEvent::read(std::str::from_utf8(&message.payload).unwrap_or_default());
+        let usage_of = |told: Option<&RawValue>| told.and_then(|told| gateway_providers::realtime_usage(told.get()));
+        let (mut settled, mut begun) = (false, None);
         match event {
             ProviderEvent::Other => {}
             ProviderEvent::Session(facts) => self.turns.facts = facts,
             ProviderEvent::Delta { response, bytes, is_sound } => self.turns.hear(&response, bytes, is_sound),
+            ProviderEvent::Error { event } if self.guards.is_own(event.as_deref()) => return Ok(()),
             ProviderEvent::Error { event } => self.turns.refuse(event.as_deref()),
-            ProviderEvent::ResponseCreated { id } => self.response_begins(&id).await?,
-            ProviderEvent::ResponseDone { id, status, usage } => {
-                let usage = usage.and_then(|told| gateway_providers::realtime_usage(told.get()));
-                self.response_ends(&id, &status, usage).await;
-                exhausted = true;
+            ProviderEvent::ResponseCreated { id } => {
+                self.response_begins(&id).await?;
+                begun = Some(id.into_owned());
             }
-            ProviderEvent::Transcribed { item, usage } => {
-                let usage = usage.and_then(|told| gateway_providers::realtime_usage(told.get()));
-                exhausted = self.transcribed(&item, usage).await;
+            ProviderEvent::Said { response, item, text } => {
+                self.judge_said(&response, item.as_deref(), &text).await?;
+            }
+            ProviderEvent::ResponseDone { id, status, usage, output } => {
+                let told = usage.map(|told| told.get().into());
+                let ended = EndedResponse { status: status.into_owned(), usage: usage_of(usage), told };
+                if let Some(ended) = self.judge_ended(&id, ended, output).await? {
+                    self.response_ends(&id, (&ended.status, ended.usage), None).await;
+                    settled = true;
+                }
+            }
+            ProviderEvent::Transcribed { item, usage, text } => {
+                let usage = usage_of(usage);
+                match self.judge_heard(&item, &text, usage).await {
+                    Ok(true) => {}
+                    Ok(false) => settled = self.transcribed(&item, usage, None).await,
+                    Err(fault) => return self.end_for(&fault).await,
+                }
             }
         }
-        self.write(message.raw).await?;
-        if exhausted { self.end_if_exhausted().await } else { Ok(()) }
+        self.pass_down(message).await?;
+        if let Some(id) = begun {
+            self.judge_response(&id).await?;
+        }
+        self.conclude(settled).await
     }
 
     /// One that nobody asked for began by itself, when the provider heard that somebody had finished speaking.
@@ -350,7 +402,12 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         Ok(())
     }
 
-    async fn response_ends(&mut self, id: &str, status: &str, usage: Option<Usage>) {
+    pub(super) async fn response_ends(
+        &mut self,
+        id: &str,
+        (status, usage): (&str, Option<Usage>),
+        notes: Option<Box<HookNotes>>,
+    ) {
         let turn = match self.turns.end(id) {
             Some(turn) => turn,
             None => match self.standing() {
@@ -363,10 +420,11 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             self.turns.context.settle(usage.total());
         }
         self.totals.responses += 1;
-        self.settle(turn, TurnOutcome { operation: Operation::RealtimeResponse, id, status, usage, told: None }).await;
+        let operation = Operation::RealtimeResponse;
+        self.settle(turn, TurnOutcome { operation, id, status, usage, told: None, notes }).await;
     }
 
-    async fn settle(&mut self, turn: LiveTurn, outcome: TurnOutcome<'_>) {
+    pub(super) async fn settle(&mut self, turn: LiveTurn, outcome: TurnOutcome<'_>) {
         self.totals.tokens += outcome.usage.map_or(0, |usage| usage.total());
         let is_response = outcome.operation == Operation::RealtimeResponse;
         let told = self.turns.facts.model.as_deref().filter(|_| is_response);
@@ -375,22 +433,34 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     }
 
     /// What the client said was written down, by a model of its own. `false`: that was counted before.
-    async fn transcribed(&mut self, item: &str, usage: Option<Usage>) -> bool {
-        if usage.is_none() || !self.turns.is_new(item) {
+    pub(super) async fn transcribed(
+        &mut self,
+        item: &str,
+        usage: Option<Usage>,
+        notes: Option<Box<HookNotes>>,
+    ) -> bool {
+        let is_counted = usage.is_some() && self.turns.is_new(item);
+        let denied = notes.as_ref().is_some_and(|notes| notes.is_denied());
+        if !is_counted && !denied {
             return false;
         }
         let model = self.turns.facts.transcribes.as_deref().map(Arc::from).or_else(|| self.model());
         let Ok(standing) = LiveStanding::new(self.gate, self.live(), self.opened, model) else { return true };
+        if !is_counted {
+            if let Some(notes) = notes {
+                note_denied(self.gate, standing, Operation::RealtimeTranscript, item, notes);
+            }
+            return false;
+        }
         let turn = LiveTurn { standing, holds: None, tally: Tally::default(), prompt: 0 };
         self.totals.transcripts += 1;
-        let outcome =
-            TurnOutcome { operation: Operation::RealtimeTranscript, id: item, status: "completed", usage, told: None };
-        self.settle(turn, outcome).await;
+        let (operation, status) = (Operation::RealtimeTranscript, "completed");
+        self.settle(turn, TurnOutcome { operation, id: item, status, usage, told: None, notes }).await;
         true
     }
 
     /// A session whose limits have nothing left is over as soon as nothing runs in it.
-    async fn end_if_exhausted(&mut self) -> LiveResult {
+    pub(super) async fn end_if_exhausted(&mut self) -> LiveResult {
         if !self.turns.is_quiet() || self.closing.has_begun() {
             return Ok(());
         }
@@ -414,7 +484,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if of_limits { Ok(()) } else { self.close(Why::Revoked, 1008, fault.message()).await }
     }
 
-    async fn end_for(&mut self, fault: &Fault) -> LiveResult {
+    pub(super) async fn end_for(&mut self, fault: &Fault) -> LiveResult {
         let why = why(fault);
         self.tell(fault, why.label(), None).await?;
         self.close(why, 1008, fault.message()).await
@@ -458,46 +528,20 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         }
     }
 
-    /// The gateway ends it, towards both.
-    async fn close(&mut self, why: Why, code: u16, reason: &str) -> LiveResult {
-        self.closing.begin(why, Some(code), reason);
-        self.say_last(close_frame(1000, "", Some(mask())));
-        if self.closing.client_told {
-            return Ok(());
-        }
-        self.write(close_frame(code, reason, None)).await?;
-        self.closing.client_told = true;
-        Ok(())
-    }
-
-    async fn provider_gone(&mut self) -> LiveResult {
-        self.closing.provider_done = true;
-        if self.closing.has_begun() {
-            return Ok(());
-        }
-        self.close(Why::ProviderGone, 1011, "the provider ended the connection").await
-    }
-
-    fn client_gone(&mut self) {
-        (self.closing.client_done, self.closing.client_told) = (true, true);
-        self.closing.begin(Why::ClientGone, None, "");
-        self.say_last(close_frame(1001, "", Some(mask())));
-    }
-
     /// Goes up, unless the provider was told of the end.
-    fn say(&self, raw: Bytes) {
+    pub(super) fn say(&self, raw: Bytes) {
         if !self.closing.provider_told {
             self.upload.say(raw);
         }
     }
 
-    fn say_last(&mut self, raw: Bytes) {
+    pub(super) fn say_last(&mut self, raw: Bytes) {
         self.say(raw);
         self.closing.provider_told = true;
     }
 
     /// Goes down, unless the client was told of the end.
-    async fn write(&mut self, raw: Bytes) -> LiveResult {
+    pub(super) async fn write(&mut self, raw: Bytes) -> LiveResult {
         if self.closing.client_told {
             return Ok(());
         }
@@ -507,7 +551,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
 
     /// Counts what is in hand, once that is more than a little.
     async fn count(&mut self) -> LiveResult {
-        let now = self.up.held() + self.down.held() + self.upload.unsent();
+        let now = self.up.held() + self.down.held() + self.upload.unsent() + self.guards.bytes();
         if now <= SMALL && self.counted == 0 {
             return Ok(());
         }
@@ -523,32 +567,6 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         }
         Ok(())
     }
-
-    /// Settles what still ran, lets the last words leave, and says what it came to.
-    async fn leave(mut self) -> EndedSession {
-        for (id, turn) in self.turns.leave() {
-            let usage = guessed(&turn);
-            self.totals.responses += 1;
-            let outcome =
-                TurnOutcome { operation: Operation::RealtimeResponse, id: &id, status: "cut", usage, told: None };
-            self.settle(turn, outcome).await;
-        }
-        if !self.closing.client_told {
-            // The provider left without an answer to what the client said last.
-            let code = self.closing.code().unwrap_or(1000);
-            let _ = self.write(close_frame(code, "", None)).await;
-        }
-        self.upload.end();
-        let flushed = async { while matches!(self.response.read().await, Ok(Some(_))) {} };
-        // A provider that takes nothing more is left alone.
-        let _ = pingora_timeout::timeout(LAST_WORDS, flushed).await;
-        // However that goes: the session is over.
-        let _ = self.client.piece(None, true).await;
-        let why = self.closing.why();
-        self.live().counts.end(why.label(), self.totals.events_up, self.totals.events_down);
-        let note = RealtimeNote { totals: Some(self.totals), ..self.closing.note() };
-        EndedSession { note, fault: why.fault(), written: self.written }
-    }
 }
 
 /// Why a response was not let through.
@@ -561,6 +579,6 @@ fn why(fault: &Fault) -> Why {
 }
 
 /// What goes up is masked anew each time (RFC 6455, 5.3).
-fn mask() -> [u8; 4] {
+pub(super) fn mask() -> [u8; 4] {
     rand::random()
 }

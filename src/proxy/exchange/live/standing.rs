@@ -5,7 +5,9 @@ use super::LiveParts;
 use crate::clock;
 use crate::proxy::exchange::Gate;
 use crate::proxy::record::AttemptInfo;
-use crate::proxy::request::{AskedFor, AskedModel, Caller, Content, LastLook, Request, Tenant, Waited};
+use crate::proxy::request::{
+    AskedFor, AskedModel, Caller, Content, LastLook, Request, Tenant, TenantGuardrails, Waited,
+};
 use crate::proxy::target::{self, Aim};
 use gateway_domain::{Fault, FaultKind, Timestamp};
 use std::sync::{Arc, OnceLock};
@@ -34,7 +36,8 @@ pub(crate) fn standing_now(live: &LiveParts, opened: &Arc<Tenant>, now: Timestam
         return Err(Tenant::served_elsewhere());
     }
     let (workspace, org) = (workspace.clone(), org.clone());
-    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails: None, supposed: false, line: None }))
+    let guardrails = TenantGuardrails::of(&world.snapshot, &org, &workspace);
+    Ok(Arc::new(Tenant { world: world.clone(), key, org, workspace, guardrails, supposed: false, line: None }))
 }
 
 /// A part of a session as limits and records see it.

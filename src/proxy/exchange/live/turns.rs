@@ -3,12 +3,14 @@
 
 use super::counts::TurnEnd;
 use super::standing::LiveStanding;
-use crate::guardrails::NotedRecord;
+use crate::guardrails::{HookNotes, NotedRecord};
 use crate::price_list;
 use crate::proxy::exchange::Gate;
 use crate::proxy::exchange::admission::Holds;
-use crate::proxy::record::{self, Tried};
-use gateway_domain::record::{RealtimeNote, Steps};
+use crate::proxy::record::{self, AttemptInfo, Tried};
+use crate::proxy::request::Request;
+use crate::proxy::routing::Routing;
+use gateway_domain::record::{LogRecord, RealtimeNote, Steps};
 use gateway_domain::{Operation, Usage};
 use gateway_realtime::{SessionFacts, SpokenSoFar, Tally};
 use std::collections::{HashSet, VecDeque};
@@ -16,6 +18,8 @@ use std::sync::Arc;
 
 /// Responses at once, asked for or running. Providers have fewer.
 pub(super) const MOST_AT_ONCE: usize = 32;
+/// The status of records of what guardrails denied.
+const DENIED: u16 = 446;
 /// Transcripts that are remembered as counted.
 const MOST_HEARD: usize = 4_096;
 
@@ -82,6 +86,11 @@ impl Turns {
         self.running.push((id.to_owned(), turn));
     }
 
+    /// Those that run.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.running.iter().map(|(id, _)| id.as_str())
+    }
+
     pub(super) fn is_running(&self, id: &str) -> bool {
         self.running.iter().any(|(known, _)| known == id)
     }
@@ -135,6 +144,8 @@ pub(super) struct TurnOutcome<'t> {
     pub(super) usage: Option<Usage>,
     /// The model by the provider's own name.
     pub(super) told: Option<&'t str>,
+    /// What guardrails said of it.
+    pub(super) notes: Option<Box<HookNotes>>,
 }
 
 /// Settles a part of a session, and writes its record.
@@ -149,7 +160,7 @@ pub(super) async fn settle(
         Some(holds) => holds,
         None => Gate { parts, request: &request, routing }.unasked(&aim).await,
     };
-    let TurnOutcome { operation, id, status, mut usage, told } = outcome;
+    let TurnOutcome { operation, id, status, mut usage, told, notes } = outcome;
     usage = usage.map(|usage| if info.is_clients_host { usage.believable(0, 0) } else { usage.bounded() });
     price_list::opened().await;
     let prices = aim.prices(&request);
@@ -159,22 +170,46 @@ pub(super) async fn settle(
     }
     let charges = holds.settle(200, Some(&usage.unwrap_or_default()));
     request.look();
-    let tried = Tried { info: &info, status: 200, fault: None };
-    let mut record = record::of(&request, &Steps::default(), Some(routing), Some(tried), 1);
+    let mut record = begun(&request, routing, &info, notes.as_deref());
     record.operation = operation.name();
     record.charges = charges;
     record.usage = usage;
     record.card = late.or(record.card);
     record.response_model = told.filter(|told| *told != record.model).map(|told| clipped(told).into());
-    let note = RealtimeNote { id: clipped(id).into(), status: clipped(status).into(), ..RealtimeNote::default() };
-    record.realtime = Some(Arc::new(note));
+    record.realtime = Some(noted(id, status));
     record::finish(&mut record, &request);
     let estimated = usage.is_none_or(|usage| usage.estimated);
     parts.live.counts.turn(if estimated { TurnEnd::Estimated } else { TurnEnd::Settled });
-    parts.guardrails.background().send(NotedRecord { record, notes: None }, &parts.live.records);
+    parts.guardrails.background().send(NotedRecord { record, notes }, &parts.live.records);
 }
 
-/// Ids are the provider's, and of any length.
+/// Writes the record of what guardrails denied and nobody is charged for.
+pub(super) fn note_denied(
+    Gate { parts, routing, .. }: Gate<'_>,
+    LiveStanding { request, info, .. }: LiveStanding,
+    operation: Operation,
+    id: &str,
+    notes: Box<HookNotes>,
+) {
+    request.look();
+    let mut record = begun(&request, routing, &info, Some(&notes));
+    record.operation = operation.name();
+    record.realtime = Some(noted(id, "denied"));
+    record::finish(&mut record, &request);
+    parts.guardrails.background().send(NotedRecord { record, notes: Some(notes) }, &parts.live.records);
+}
+
+fn begun(request: &Request, routing: &Routing, info: &AttemptInfo, notes: Option<&HookNotes>) -> Box<LogRecord> {
+    let is_denied = notes.is_some_and(HookNotes::is_denied);
+    let (status, fault) = if is_denied { (DENIED, Some("hooks_failed")) } else { (200, None) };
+    record::of(request, &Steps::default(), Some(routing), Some(Tried { info, status, fault }), 1)
+}
+
+/// Ids are the provider's or the client's, and of any length.
+fn noted(id: &str, status: &str) -> Arc<RealtimeNote> {
+    Arc::new(RealtimeNote { id: clipped(id).into(), status: clipped(status).into(), ..RealtimeNote::default() })
+}
+
 fn clipped(text: &str) -> &str {
     let most = (0..=text.len().min(128)).rev().find(|at| text.is_char_boundary(*at));
     &text[..most.unwrap_or_default()]
