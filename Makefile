@@ -53,6 +53,7 @@ scale:
 	python3 benches/records.py $${CARGO_TARGET_DIR:-target}/release/gateway $${CARGO_TARGET_DIR:-target}/release/records --check
 	SCALE_RESOURCES=10000 cargo test --release -p gateway-admin --test api -- configuration::many --nocapture
 	SCALE_RECORDS=1000000 cargo test --release --test e2e -- large_exports:: --nocapture
+	SCALE_INTEGRATIONS=10000 cargo test --release --test e2e -- mcp_sync_load:: --nocapture
 
 connections:
 	cargo build --release $(MEASURED)

@@ -74,7 +74,12 @@ pub async fn plan_mcp_syncs(app: &App, planned: &mut BTreeSet<Uuid>, every: Dura
         .filter(|upstream| !planned.contains(&upstream.id.0))
         .map(|upstream| (upstream.org, upstream.id.0))
         .collect();
+    let mut full = BTreeSet::new();
     for (org, id) in new {
+        // What holds for one of them holds for all that are left of its organisation.
+        if full.contains(&org) {
+            continue;
+        }
         let share = u32::from(id.as_bytes()[15]);
         let job = NewJob {
             id,
@@ -88,7 +93,10 @@ pub async fn plan_mcp_syncs(app: &App, planned: &mut BTreeSet<Uuid>, every: Dura
         };
         match app.jobs.enqueue(&job).await? {
             Enqueued::New | Enqueued::Known => drop(planned.insert(id)),
-            Enqueued::Full => tracing::warn!(%org, "no more MCP servers of this organisation are asked again"),
+            Enqueued::Full => {
+                tracing::warn!(%org, "no more MCP servers of this organisation are asked again");
+                full.insert(org);
+            }
         }
     }
     Ok(())

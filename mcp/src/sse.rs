@@ -32,6 +32,11 @@ impl McpEvents {
         self.held.extend_from_slice(piece);
     }
 
+    /// Bytes that have come and were not read as events yet.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
     /// The next event that is whole and says something.
     pub fn next_event(&mut self) -> Result<Option<McpEvent>, EventTooLong> {
         while let Some(end) = self.end() {

@@ -12,6 +12,7 @@ mod drift;
 mod figures;
 pub(in crate::proxy) mod gate;
 pub(in crate::proxy) mod guard;
+pub(in crate::proxy) mod heard;
 pub(in crate::proxy) mod identity;
 mod lists;
 pub(in crate::proxy) mod note;

@@ -115,7 +115,8 @@ fn rpc(seen: &Seen, script: AgentScript) -> Vec<u8> {
         }
         "GetTask" | "tasks/get" => task(version, &json!({"taskId": params["id"]}), "COMPLETED", "again"),
         "CancelTask" | "tasks/cancel" => task(version, &json!({"taskId": params["id"]}), "CANCELED", ""),
-        "CreateTaskPushNotificationConfig" => params.clone(),
+        "ListTasks" => json!({"tasks": [task("1.0", &json!({}), "COMPLETED", "again")]}),
+        method if method.contains("ushNotificationConfig") => hooked(method, params),
         "GetExtendedAgentCard" => card(&address(seen)),
         _ => {
             let error = json!({"code": -32601, "message": "scripted"});
@@ -125,15 +126,33 @@ fn rpc(seen: &Seen, script: AgentScript) -> Vec<u8> {
     reply::json(200, &answer(result))
 }
 
+/// What an agent says of webhooks: the config that it was given, in a list where a list is asked for.
+fn hooked(method: &str, params: &Value) -> Value {
+    let kept = match &params["pushNotificationConfig"] {
+        Value::Null => json!({"taskId": params["taskId"], "id": "h-1", "url": params["url"]}),
+        config => json!({"taskId": params["taskId"], "pushNotificationConfig": config}),
+    };
+    if method.to_lowercase().contains("delete") {
+        return json!({});
+    }
+    if method.contains("list") || method.contains("List") { json!({"configs": [kept]}) } else { kept }
+}
+
 fn rest(seen: &Seen, script: AgentScript) -> Vec<u8> {
     let path = seen.target.strip_prefix("/v1/rest").unwrap_or_default();
     let path = path.split('?').next().unwrap_or_default();
+    let (version, path) = path.strip_prefix("/v1").map_or(("1.0", path), |path| ("0.3", path));
     match (seen.method.as_str(), path) {
         ("POST", "/message:send") => {
             let message = &seen.json()["message"];
-            reply::json(200, &json!({"task": task("1.0", message, "COMPLETED", &said(message, script))}))
+            let task = task(version, message, "COMPLETED", &said(message, script));
+            reply::json(200, &if version == "1.0" { json!({"task": task}) } else { task })
         }
-        ("POST", "/message:stream") => stream(&events("1.0", &seen.json()["message"], script), script),
+        ("POST", "/message:stream") => stream(&events(version, &seen.json()["message"], script), script),
+        ("POST", "/tasks/task-7/pushNotificationConfigs") => {
+            reply::json(200, &json!({"taskId": "task-7", "id": "h-1", "url": seen.json()["url"]}))
+        }
+        ("DELETE", "/tasks/task-7/pushNotificationConfigs/h-1") => reply::json(200, &json!({})),
         ("GET", "/tasks/task-7") => reply::json(200, &task("1.0", &json!({}), "COMPLETED", "again")),
         _ => reply::json(404, &json!({"error": {"code": 404, "message": "scripted", "details": []}})),
     }

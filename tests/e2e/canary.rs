@@ -16,11 +16,11 @@ use std::path::Path;
 
 /// Secrets by the place that they were put in.
 #[derive(Default)]
-struct Planted(Vec<(String, String)>);
+pub(crate) struct Planted(Vec<(String, String)>);
 
 impl Planted {
     /// A new one. It reads alike in JSON, URLs and headers.
-    fn at(&mut self, place: impl Into<String>) -> String {
+    pub(crate) fn at(&mut self, place: impl Into<String>) -> String {
         // Of no word that anything else could hold, and different from its neighbours from the start.
         let n = self.0.len();
         let secret = format!("Cq{n:03}Zkanary{:04x}", n * 2_654_435 % 65_521);
@@ -28,8 +28,18 @@ impl Planted {
         secret
     }
 
-    fn keep(&mut self, place: impl Into<String>, secret: &str) {
+    pub(crate) fn keep(&mut self, place: impl Into<String>, secret: &str) {
         self.0.push((place.into(), secret.to_owned()));
+    }
+
+    /// Those of places that begin so.
+    pub(crate) fn only(&self, place: &str) -> Self {
+        Self(self.0.iter().filter(|(of, _)| of.starts_with(place)).cloned().collect())
+    }
+
+    /// Without those of places that begin so.
+    pub(crate) fn without(&self, place: &str) -> Self {
+        Self(self.0.iter().filter(|(of, _)| !of.starts_with(place)).cloned().collect())
     }
 
     /// The places whose secret stands in `bytes`, in clear or in an encoding that anybody can undo.
@@ -54,20 +64,20 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
 
 /// Where the secret was seen.
 #[derive(Default)]
-struct Seen(Vec<(String, Vec<u8>)>);
+pub(crate) struct Seen(Vec<(String, Vec<u8>)>);
 
 impl Seen {
-    fn note(&mut self, place: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+    pub(crate) fn note(&mut self, place: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         self.0.push((place.into(), bytes.into()));
     }
 
-    fn answer(&mut self, place: &str, answer: &Answer) {
+    pub(crate) fn answer(&mut self, place: &str, answer: &Answer) {
         let heads: String = answer.headers.iter().map(|(n, v)| format!("{n}: {v:?}\n")).collect();
         self.note(format!("the answer to {place}"), [heads.as_bytes(), &answer.body].concat());
     }
 
     /// Every file below, and how many bytes they had.
-    fn folder(&mut self, folder: &Path, but: &[&str]) -> usize {
+    pub(crate) fn folder(&mut self, folder: &Path, but: &[&str]) -> usize {
         let mut total = 0;
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -83,7 +93,7 @@ impl Seen {
     }
 
     #[track_caller]
-    fn hold_none_of(&self, planted: &Planted) {
+    pub(crate) fn hold_none_of(&self, planted: &Planted) {
         let all = self.0.iter().filter_map(|(place, bytes)| {
             let found = planted.found_in(bytes);
             (!found.is_empty()).then(|| format!("{place} tells {found:?}"))

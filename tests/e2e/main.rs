@@ -8,7 +8,17 @@ mod harness;
 #[cfg(test)]
 mod agent_cards;
 #[cfg(test)]
+mod agent_clocks;
+#[cfg(test)]
+mod agent_hooks;
+#[cfg(test)]
+mod agent_nodes;
+#[cfg(test)]
 mod agent_script;
+#[cfg(test)]
+mod agent_sign_in;
+#[cfg(test)]
+mod agent_slow;
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
@@ -113,6 +123,8 @@ mod headers;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
+mod held_answers;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod in_force;
@@ -163,6 +175,8 @@ mod mcp_definitions;
 #[cfg(test)]
 mod mcp_eras;
 #[cfg(test)]
+mod mcp_kept;
+#[cfg(test)]
 mod mcp_members;
 #[cfg(test)]
 mod mcp_nodes;
@@ -184,6 +198,8 @@ mod mcp_sign_in;
 mod mcp_sign_in_attacks;
 #[cfg(test)]
 mod mcp_streams;
+#[cfg(test)]
+mod mcp_sync_load;
 #[cfg(test)]
 mod mcp_tasks;
 #[cfg(test)]
@@ -289,6 +305,12 @@ mod tokenize;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
+mod tool_addresses;
+#[cfg(test)]
+mod tool_canary;
+#[cfg(test)]
+mod tool_matrix;
+#[cfg(test)]
 mod turned_away;
 #[cfg(test)]
 mod undone;
@@ -297,5 +319,7 @@ mod upgrade;
 #[cfg(test)]
 mod upload_clocks;
 mod uploads;
+#[cfg(test)]
+mod ways;
 #[cfg(test)]
 mod workspaces;

@@ -1,6 +1,7 @@
 //! No side door: what holds on chat holds on every way through the gateway.
 
-use crate::harness::{Gateway, Raw, Seen, Upstream, eventually, gateway::target, hello, raw::Response, reply, with};
+use crate::harness::{Gateway, Raw, Seen, Upstream, gateway::target, hello, raw::Response, reply, with};
+use crate::ways::{GatewayWay, WayAnswer, leave_a_record, refuse_whoever_may_not};
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -152,6 +153,17 @@ impl Way {
     }
 }
 
+impl GatewayWay for Way {
+    async fn take(self, gateway: &Gateway, headers: &[(&str, &str)]) -> WayAnswer {
+        let response = self.ask(gateway, headers).await;
+        WayAnswer { status: response.head.status, text: response.text() }
+    }
+
+    fn success(self) -> u16 {
+        Self::success(self)
+    }
+}
+
 /// Answers every way's request.
 async fn upstream() -> Upstream {
     Upstream::replying(answer).await
@@ -179,14 +191,8 @@ fn text(config: &Value) -> String {
 async fn who_may_not_is_refused_on_every_way() {
     let gateway = Gateway::start().await;
     let upstream = upstream().await;
-    let (_, scopeless) = gateway.admin().workspace_key("k", json!({ "scopes": ["logs.view"] })).await;
     let config = text(&target(&upstream));
-    for way in WAYS {
-        for (key, status) in [("unknown", 401), (crate::harness::ADMIN_KEY, 403), (scopeless.as_str(), 403)] {
-            let response = way.ask(&gateway, &[("x-gateway-api-key", key), ("x-gateway-config", &config)]).await;
-            assert_eq!(response.head.status, status, "{way:?}: {}", response.text());
-        }
-    }
+    refuse_whoever_may_not(&gateway, &WAYS, &[("x-gateway-config", &config)]).await;
     assert_eq!(upstream.connections(), 0);
 }
 
@@ -394,17 +400,8 @@ async fn every_way_leaves_a_record() {
     let gateway = Gateway::start().await;
     let upstream = upstream().await;
     let config = text(&target(&upstream));
-    for way in WAYS {
-        let trace = format!("record-{way:?}");
-        let response = way.ask(&gateway, &[("x-gateway-config", &config), ("x-gateway-trace-id", &trace)]).await;
-        assert_eq!(response.head.status, way.success(), "{way:?}: {}", response.text());
-    }
-    for way in WAYS {
-        eventually(&format!("the record of {way:?}"), || async {
-            let list = gateway.admin().get(&format!("/logs?trace_id=record-{way:?}")).await.expect(200).json();
-            let found = list["data"].as_array().is_some_and(|rows| rows.len() == 1);
-            found.then(|| assert!(list.to_string().contains(&way.success().to_string()), "{way:?}: {list}"))
-        })
-        .await;
-    }
+    leave_a_record(&gateway, &WAYS, &[("x-gateway-config", &config)], |way, row| {
+        assert!(row.to_string().contains(&way.success().to_string()), "{way:?}: {row}");
+    })
+    .await;
 }

@@ -5,6 +5,7 @@ use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, rep
 use crate::mcp_script::{JSON, Script, Served, code, initialize, modern_call, request, tool_call};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 #[tokio::test]
 async fn initialize_echoes_each_known_version_and_offers_the_newest_for_another() {
@@ -190,6 +191,17 @@ async fn a_session_is_of_one_key_and_of_one_server_and_has_an_end() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_over_is_as_unknown_as_any() {
+    let served = Served::with(Script::default(), &["--mcp-session-ttl", "1s"]).await;
+    let session = served.open().await;
+    served.tool(&session, "echo", 1).await.expect(200);
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let before = served.mcp.upstream.seen().len();
+    let over = served.tool(&session, "echo", 2).await.expect(404);
+    assert_eq!((code(&over), served.mcp.upstream.seen().len()), (-32600, before), "{}", over.text());
+}
+
+#[tokio::test]
 async fn a_session_survives_a_restart_of_the_gateway() {
     let served = Served::start(Script::default()).await;
     let session = served.open().await;
@@ -281,6 +293,10 @@ async fn headers_of_the_modern_era_say_what_the_body_says() {
     assert_eq!(code(&no_version.send().await.expect(400)), -32020);
     let bare = served.call("POST").header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/list");
     assert_eq!(code(&bare.json(&request("tools/list", json!({}))).send().await.expect(400)), -32602);
+    let version = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
+    let lacking = served.call("POST").header("mcp-protocol-version", "2026-07-28").header("mcp-method", "tools/list");
+    let refused = lacking.json(&request("tools/list", version)).send().await.expect(400);
+    assert_eq!((code(&refused), &refused.json()["id"]), (-32602, &json!(1)), "it says nothing of what it can do");
     let unknown = served.call("POST").header("mcp-protocol-version", "2099-01-01").header("mcp-method", "tools/list");
     let meta = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2099-01-01",
         "io.modelcontextprotocol/clientCapabilities": {}}});

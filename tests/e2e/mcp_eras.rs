@@ -1,6 +1,7 @@
 //! Servers that speak both eras of MCP: each client is answered in its own. And arguments that a tool wants repeated in
 //! headers, which is of the modern era alone.
 
+use crate::harness::{Gateway, Upstream, eventually, reply};
 use crate::mcp_script::{Script, ScriptedMcp, Served, code, initialize, modern_call, request, tool_call};
 use serde_json::{Value, json};
 
@@ -129,4 +130,44 @@ async fn a_tool_whose_headers_break_the_rules_is_none() {
     let called = modern_call(&served, "tools/call", json!({"name": "broken", "arguments": {}})).send().await;
     assert_eq!(code(&called.expect(200)), -32602);
     assert!(served.mcp.heard("tools/call").is_empty());
+}
+
+/// Its connection says it all: neither the server nor anybody else is told besides.
+#[tokio::test]
+async fn a_client_of_the_modern_era_that_leaves_ends_the_call() {
+    let upstream = Upstream::scripted(|mut peer| async move {
+        while let Some(seen) = peer.request().await {
+            let body = seen.json();
+            let answer = |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result});
+            if body["method"] == "tools/call" {
+                let note = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "on it"}});
+                peer.send([reply::STREAM, &reply::chunk(format!("data: {note}\n\n"))].concat()).await;
+                peer.gone().await;
+                return;
+            }
+            let found = json!({"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete",
+                "serverInfo": {"name": "modern", "version": "2"}});
+            peer.send(reply::json(200, &answer(found))).await;
+        }
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let admin = gateway.admin();
+    let integration =
+        json!({"name": "M", "slug": "m", "url": upstream.url(), "auth_type": "none", "transport": "http"});
+    admin.post("/mcp-integrations", &integration).await.expect(200);
+    let server = json!({"name": "Modern", "slug": "modern", "mcp_integration_id": "m"});
+    admin.post("/mcp-servers", &server).await.expect(200);
+    let (_, key) = admin.workspace_key("mcp", json!({"scopes": ["mcp.invoke"]})).await;
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let call = gateway.call("POST", "/modern/mcp").key(&key).header("mcp-protocol-version", "2026-07-28");
+    let call = call.header("mcp-method", "tools/call").header("mcp-name", "slow");
+    let call = call.header("accept", "application/json, text/event-stream");
+    let mut call = call.json(&request("tools/call", json!({"name": "slow", "_meta": meta}))).open().await;
+    call.chunk().await.expect("a piece").expect("more");
+    let (open, heard) = (upstream.open(), upstream.seen().len());
+    drop(call);
+    eventually("the call ends upstream", || async { (upstream.open() < open).then_some(()) }).await;
+    assert_eq!(upstream.seen().len(), heard, "nothing else is said");
 }

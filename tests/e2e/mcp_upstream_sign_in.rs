@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const SECRET: &str = "client-secret-canary-0123456789";
+pub(crate) const SECRET: &str = "client-secret-canary-0123456789";
 
 /// A token endpoint that gives `tok-1`, or answers with another status.
-async fn endpoint() -> (Upstream, Arc<AtomicU16>) {
+pub(crate) async fn endpoint() -> (Upstream, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(200));
     let said = status.clone();
     let upstream = Upstream::replying(move |seen| {
@@ -28,7 +28,7 @@ async fn endpoint() -> (Upstream, Arc<AtomicU16>) {
     (upstream, status)
 }
 
-fn client(endpoint: &Upstream) -> Value {
+pub(crate) fn client(endpoint: &Upstream) -> Value {
     json!({"token_url": format!("{}/token", endpoint.url()), "client_id": "gateway", "client_secret": SECRET,
         "scope": "tools", "resource": "https://mcp.example.com/mcp", "audience": "api"})
 }

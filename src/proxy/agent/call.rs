@@ -179,8 +179,8 @@ impl AgentTurn<'_, '_> {
         }
         // The agent calls these, and nobody may have it call what the gateway would not.
         for hook in hooks {
-            let place = hook.split(['?', '#']).next().unwrap_or_default();
-            check_custom_host(place, &self.parts.state.settings.trusted)
+            let place = if hook.contains('#') { Some(hook.as_str()) } else { hook.split('?').next() };
+            check_custom_host(place.unwrap_or_default(), &self.parts.state.settings.trusted)
                 .map_err(|rule| told(-32602, format!("Invalid params: the address of the webhook {rule}")))?;
         }
         Ok(())
@@ -292,7 +292,9 @@ impl AgentTurn<'_, '_> {
         guard: Option<&mut TextGuard>,
     ) -> Result<AgentOutcome, ClientLeft> {
         let mut held = Permit::new(&self.parts.calls.delivery.budget);
-        let body = match self.down.client.during(None, read(&mut response, &mut held, NOUN)).await? {
+        let reading = read(&mut response, &mut held, NOUN);
+        let reading = pingora_timeout::timeout(self.parts.state.settings.longest, reading);
+        let body = match self.down.client.during(None, reading).await?.unwrap_or_else(|_| Err(too_long())) {
             Ok(body) => body,
             Err(error) => return Ok(AgentOutcome::of(failed(asked, &error))),
         };
@@ -372,6 +374,10 @@ fn is_stream(response: &Response) -> bool {
     let kind = response.head().headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
     response.status() == 200 && essence.eq_ignore_ascii_case("text/event-stream")
+}
+
+pub(super) fn too_long() -> RpcError {
+    RpcError::own(408, "The agent took longer than a call may")
 }
 
 pub(super) fn failed(asked: &AgentAsked, error: &RpcError) -> LastMessage {

@@ -2,10 +2,12 @@
 //! answers the stream is held until it is whole. A stream that breaks off, or ends before its task came to rest, ends
 //! with an error.
 
-use super::call::{AgentOutcome, AgentTurn, NOUN, denied, failed};
+use super::call::{AgentOutcome, AgentTurn, NOUN, denied, failed, too_long};
 use super::message::{AgentAsked, AgentWay};
+use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::upstream::response_of;
 use crate::proxy::outbound::{MOST_ANSWER, fallen};
 use crate::proxy::text_guard::{GuardedText, TextGuard};
@@ -13,7 +15,7 @@ use crate::upstream::http1::Response;
 use gateway_mcp::a2a::state::{may_end, state_of};
 use gateway_mcp::a2a::texts::each_said;
 use gateway_mcp::object::items;
-use gateway_mcp::sse::{McpEvent, McpEvents};
+use gateway_mcp::sse::McpEvent;
 use gateway_mcp::texts::TextVisit;
 use gateway_mcp::{RawObject, RpcError};
 use std::time::{Duration, Instant};
@@ -24,11 +26,42 @@ const TICK: Duration = Duration::from_secs(15);
 /// What a stream has said so far.
 #[derive(Default)]
 struct HeardStream {
-    /// Results that wait to be judged.
+    /// Results that wait to be judged, and the room that they take. `None`: nothing waits.
     held: Vec<String>,
+    room: Option<Permit>,
     state: Option<String>,
     may_end: bool,
     bytes: usize,
+}
+
+/// What becomes of a result that was heard.
+enum HeardResult {
+    Passes(String),
+    Waits,
+    TooMuch(RpcError),
+}
+
+impl HeardStream {
+    /// Holds a result where it is to be judged. What is too much is let go of, with all before it.
+    fn hold(&mut self, result: String) -> HeardResult {
+        let Some(room) = &mut self.room else { return HeardResult::Passes(result) };
+        let taken = if self.bytes > MOST_ANSWER {
+            Err(RpcError::own(502, "The agent broke off: it says more than can be judged at once"))
+        } else {
+            room.grow_to(self.bytes).map_err(|fault| RpcError::own(fault.status(), fault.message().to_owned()))
+        };
+        match taken {
+            Ok(()) => {
+                self.held.push(result);
+                HeardResult::Waits
+            }
+            Err(error) => {
+                self.held.clear();
+                room.give_back();
+                HeardResult::TooMuch(error)
+            }
+        }
+    }
 }
 
 impl AgentTurn<'_, '_> {
@@ -40,8 +73,13 @@ impl AgentTurn<'_, '_> {
     ) -> Result<AgentOutcome, ClientLeft> {
         self.down.begin().await?;
         let guard = guard.filter(|guard| guard.judges_answers());
-        let mut heard = HeardStream::default();
-        let mut ended = self.hear(asked, response, guard.is_some(), &mut heard).await?;
+        let room = guard.is_some().then(|| {
+            let mut room = Permit::new(&self.parts.calls.delivery.budget);
+            room.charge(self.request.caller.tenant.key.id.0);
+            room
+        });
+        let mut heard = HeardStream { room, ..HeardStream::default() };
+        let mut ended = self.hear(asked, response, &mut heard).await?;
         if let Some(guard) = guard {
             let all = format!("[{}]", heard.held.join(","));
             let judging = guard.judge_answered(&self.parts.calls.guardrails, &all, each_and_all);
@@ -72,11 +110,10 @@ impl AgentTurn<'_, '_> {
         &mut self,
         asked: &AgentAsked,
         mut response: Response,
-        holds: bool,
         heard: &mut HeardStream,
     ) -> Result<Option<LastMessage>, ClientLeft> {
         let (began, longest) = (Instant::now(), self.parts.state.settings.longest);
-        let (mut events, mut waiting) = (McpEvents::default(), Instant::now());
+        let (mut events, mut waiting) = (HeardEvents::new(&self.parts.calls.delivery.budget), Instant::now());
         let broken = |why: &str| Some(failed(asked, &RpcError::own(502, format!("The agent broke off: {why}"))));
         loop {
             loop {
@@ -90,13 +127,10 @@ impl AgentTurn<'_, '_> {
                         heard.state = state_of(&result).or(heard.state.take());
                         heard.may_end |= may_end(&result);
                         heard.bytes += result.len();
-                        if !holds {
-                            self.pass(asked, &result).await?;
-                        } else if heard.bytes > MOST_ANSWER {
-                            heard.held.clear();
-                            return Ok(broken("it says more than can be judged at once"));
-                        } else {
-                            heard.held.push(result);
+                        match heard.hold(result) {
+                            HeardResult::Waits => {}
+                            HeardResult::Passes(result) => self.pass(asked, &result).await?,
+                            HeardResult::TooMuch(error) => return Ok(Some(failed(asked, &error))),
                         }
                     }
                     Some(Err(error)) => {
@@ -106,7 +140,7 @@ impl AgentTurn<'_, '_> {
                 }
             }
             if began.elapsed() > longest {
-                return Ok(Some(failed(asked, &RpcError::own(408, "The agent took longer than a call may"))));
+                return Ok(Some(failed(asked, &too_long())));
             }
             let left = TICK.saturating_sub(waiting.elapsed()).max(Duration::from_millis(1));
             match self.down.client.during(None, pingora_timeout::timeout(left, response.read())).await? {
@@ -115,7 +149,9 @@ impl AgentTurn<'_, '_> {
                     waiting = Instant::now();
                 }
                 Ok(Ok(Some(piece))) => {
-                    events.push(&piece);
+                    if let Err(full) = events.push(&piece) {
+                        return Ok(Some(failed(asked, &full)));
+                    }
                     waiting = Instant::now();
                 }
                 Ok(Ok(None)) if heard.may_end => return Ok(None),

@@ -183,7 +183,7 @@ impl McpTurn<'_, '_> {
 
     /// Messages of a batch one after another; what comes on the way of one has no place in the answer.
     async fn batch(&mut self, all: &[&str], version: McpVersion) -> Result<(), ClientLeft> {
-        let mut answers = Vec::new();
+        let (mut answers, mut held) = (Vec::new(), Vec::new());
         for text in all {
             match RpcMessage::parse(text) {
                 Err(bad) => answers.push(bad.error.body(bad.id.as_ref())),
@@ -192,7 +192,9 @@ impl McpTurn<'_, '_> {
                 }
                 Ok(RpcMessage::Request { id, method, envelope }) => {
                     let asked = McpAsked { id, method, envelope: &envelope, version, streams: false };
-                    answers.push(self.answer(&asked).await?.body);
+                    let last = self.answer(&asked).await?;
+                    answers.push(last.body);
+                    held.extend(last.held);
                 }
                 Ok(message) => drop(self.pass_on(&message, version).await?),
             }

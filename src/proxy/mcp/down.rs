@@ -4,6 +4,7 @@
 use super::McpParts;
 use super::SESSION;
 use super::door::Posted;
+use crate::proxy::body::Permit;
 use crate::proxy::client::{COMMENT, Client, ClientLeft, settle_unread_body};
 use crate::proxy::deliver::{own_head, refusal};
 use crate::proxy::request::Request;
@@ -13,6 +14,7 @@ use gateway_mcp::sse::{self, McpEvent};
 use gateway_mcp::{RpcError, RpcId};
 use http::{HeaderName, HeaderValue, header};
 use pingora::http::ResponseHeader;
+use std::sync::Arc;
 
 /// A message on its way to the client, as the last one of its request.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub(in crate::proxy) struct LastMessage {
     pub(in crate::proxy) is_unconnected: bool,
     /// There is none: the answer comes on the stream that the client opens next.
     pub(in crate::proxy) is_elsewhere: bool,
+    /// What of an upstream it is made of counts with all that is held until it is sent.
+    pub(in crate::proxy) held: Option<Arc<Permit>>,
 }
 
 impl LastMessage {
@@ -44,6 +48,7 @@ impl LastMessage {
             challenge: None,
             is_unconnected: false,
             is_elsewhere: false,
+            held: None,
         }
     }
 

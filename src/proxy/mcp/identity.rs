@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 
 const KEY: HeaderName = HeaderName::from_static("x-gateway-api-key");
 const BEARER: &str = "Bearer ";
+const NOUN: &str = "MCP server";
 
 /// Fills in what goes to each server; `headers` as the caller sent them.
 pub(super) fn identify(
@@ -26,25 +27,25 @@ pub(super) fn identify(
 ) -> Result<(), Fault> {
     let principal = served.principal.as_str().into();
     for target in &mut served.targets {
-        let Some(told) = told(parts, headers, tenant, &target.upstream)? else { continue };
+        let Some(told) = told(parts, headers, tenant, (&target.upstream, NOUN))? else { continue };
         target.identity = Some(told);
         target.owner = Some(std::sync::Arc::clone(&principal));
     }
     Ok(())
 }
 
-/// The header that tells who calls; `None`: nothing is told.
+/// The header that tells who calls, and what messages call the one who hears it; `None`: nothing is told.
 pub(in crate::proxy) fn told(
     parts: McpParts<'_>,
     headers: &HeaderMap,
     tenant: &Tenant,
-    upstream: &OutboundUpstream,
+    (upstream, noun): (&OutboundUpstream, &str),
 ) -> Result<Option<(HeaderName, HeaderValue)>, Fault> {
     let Some(rule) = &upstream.identity else { return Ok(None) };
     let value = match rule.method {
         IdentityMethod::ClaimsHeader => header_of(&ascii(&Value::Object(claims(tenant, rule))))?,
         IdentityMethod::JwtHeader => signed(parts, tenant, (rule, upstream))?,
-        IdentityMethod::Bearer => own_token(headers, tenant, upstream)?,
+        IdentityMethod::Bearer => own_token(headers, tenant, (upstream, noun))?,
     };
     let name = HeaderName::from_bytes(rule.header().as_bytes()).map_err(|_| unsendable())?;
     Ok(Some((name, value)))
@@ -88,14 +89,18 @@ fn signed(
 }
 
 /// A token of an issuer elsewhere that names the server itself.
-fn own_token(headers: &HeaderMap, tenant: &Tenant, upstream: &OutboundUpstream) -> Result<HeaderValue, Fault> {
+fn own_token(
+    headers: &HeaderMap,
+    tenant: &Tenant,
+    (upstream, noun): (&OutboundUpstream, &str),
+) -> Result<HeaderValue, Fault> {
     let refused =
-        |why: &str| Fault::new(FaultKind::Forbidden, format!("The MCP server takes the caller's own token: {why}"));
+        |why: &str| Fault::new(FaultKind::Forbidden, format!("The {noun} takes the caller's own token: {why}"));
     let token = tenant.key.token.as_ref().filter(|token| token.grant.is_none());
     let token = token.ok_or_else(|| refused("a key of the gateway is none"))?;
     let url = upstream.url.trim_end_matches('/');
     if !token.audience.iter().any(|named| named.trim_end_matches('/') == url) {
-        return Err(refused("its claim aud must name that server"));
+        return Err(refused("its claim aud must name where it goes"));
     }
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = || text(header::AUTHORIZATION).and_then(|value| value.strip_prefix(BEARER));
@@ -126,7 +131,7 @@ fn header_of(text: &str) -> Result<HeaderValue, Fault> {
 }
 
 fn unsendable() -> Fault {
-    Fault::new(FaultKind::Internal, "Who calls cannot be told to the MCP server")
+    Fault::new(FaultKind::Internal, "Who calls cannot be told")
 }
 
 #[cfg(test)]

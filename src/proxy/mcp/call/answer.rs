@@ -2,17 +2,27 @@
 //! what it may see, in the form of its own era.
 
 use super::{McpAsked, McpTurn, beside, told};
+use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists::ListKey;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, fallen, response_of, unreadable};
 use crate::proxy::mcp::watch::LOOK;
 use crate::upstream::http1::Response;
 use gateway_mcp::filter::{self, McpKind};
-use gateway_mcp::sse::McpEvents;
 use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge, object};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The message that answers, and what it counts with among all that is held.
+pub(super) struct AnsweringMessage {
+    text: String,
+    held: Option<Permit>,
+}
+
+/// How a subscription ends.
+const COMPLETE: &str = r#"{"resultType":"complete"}"#;
 /// Silence after which a client that waits for events hears that it is not forgotten.
 pub(super) const TICK: Duration = Duration::from_secs(15);
 
@@ -30,8 +40,8 @@ impl McpTurn<'_, '_> {
             return Ok(self.seen(asked, &answered(asked, &kept)));
         }
         let calls = UpstreamCalls { calls: self.parts.calls, state: self.parts.state, target: self.target };
-        let reply = self.down.client.during(None, calls.send(ask)).await?;
-        let reply = match reply {
+        let sending = pingora_timeout::timeout(self.parts.state.settings.longest, calls.send(ask));
+        let reply = match self.down.client.during(None, sending).await?.unwrap_or_else(|_| Err(too_long())) {
             // What it holds counts until the answer is made of it.
             Ok(reply) => reply,
             Err(error) => {
@@ -51,13 +61,13 @@ impl McpTurn<'_, '_> {
         if asked.method == "initialize" && ask.session.is_none() && !asked.is_modern() {
             self.issued = reply.session;
         }
-        let text = match reply.answer {
+        let AnsweringMessage { text, held } = match reply.answer {
             UpstreamAnswer::Json(bytes) => match told(&String::from_utf8_lossy(&bytes), wire) {
-                Ok(text) => text,
+                Ok(text) => AnsweringMessage { text, held: Some(reply.held) },
                 Err(last) => return Ok(last),
             },
             UpstreamAnswer::Events(response) => match self.follow(asked, wire, *response).await? {
-                Ok(Some(text)) => text,
+                Ok(Some(answer)) => answer,
                 Ok(None) => return Ok(LastMessage::elsewhere()),
                 Err(error) => return Ok(LastMessage::error(&error, Some(&asked.id))),
             },
@@ -70,7 +80,9 @@ impl McpTurn<'_, '_> {
         {
             lists.keep(key, result, Instant::now());
         }
-        Ok(self.seen(asked, &text))
+        // Guardrails may look at it for long, and a batch waits for its other answers.
+        let held = held.map(Arc::new);
+        Ok(LastMessage { held, ..self.seen(asked, &text) })
     }
 
     /// Under which a list is kept; `None`: what is asked is none, or may be for one session alone.
@@ -89,11 +101,11 @@ impl McpTurn<'_, '_> {
         asked: &McpAsked<'_>,
         wire: &RpcId,
         mut response: Response,
-    ) -> Result<Result<Option<String>, RpcError>, ClientLeft> {
+    ) -> Result<Result<Option<AnsweringMessage>, RpcError>, ClientLeft> {
         let streams = asked.streams && self.down.takes_events && asked.method != "initialize";
         let (began, longest) = (Instant::now(), self.parts.state.settings.longest);
         self.has_places = false;
-        let mut events = McpEvents::default();
+        let mut events = HeardEvents::new(&self.parts.calls.delivery.budget);
         if streams {
             self.down.begin().await?;
         }
@@ -115,7 +127,7 @@ impl McpTurn<'_, '_> {
                 self.has_places |= event.id.is_some();
                 if let Some(text) = response_of(&event.data, wire) {
                     response.release(self.parts.calls.delivery.settings.upstream_pool_size);
-                    return Ok(Ok(Some(text)));
+                    return Ok(Ok(Some(AnsweringMessage { text, held: events.into_permit() })));
                 }
                 let event = match self.target.member {
                     Some(_) => beside::of_member(event, self.target),
@@ -129,12 +141,12 @@ impl McpTurn<'_, '_> {
             if watch.is_none() && began.elapsed() > longest {
                 self.has_places = false;
                 self.cancel(asked).await;
-                return Ok(Err(RpcError::own(408, "The MCP server took longer than a call may")));
+                return Ok(Err(too_long()));
             }
             if let Some(watch) = &mut watch
                 && self.tell_of_changes(watch).await?
             {
-                return Ok(Ok(Some(answered(asked, r#"{"resultType":"complete"}"#))));
+                return Ok(Ok(Some(AnsweringMessage { text: answered(asked, COMPLETE), held: None })));
             }
             let left = TICK.saturating_sub(waiting.elapsed()).max(Duration::from_millis(1));
             let left = if watch.is_some() { left.min(LOOK) } else { left };
@@ -145,10 +157,10 @@ impl McpTurn<'_, '_> {
                     self.down.comment_if_begun().await?;
                     waiting = Instant::now();
                 }
-                Ok(Ok(Some(piece))) => {
-                    events.push(&piece);
-                    waiting = Instant::now();
-                }
+                Ok(Ok(Some(piece))) => match events.push(&piece) {
+                    Ok(()) => waiting = Instant::now(),
+                    Err(full) => return Ok(Err(full)),
+                },
                 Ok(Ok(None)) if self.has_places && streams && self.target.member.is_none() => return Ok(Ok(None)),
                 Ok(Ok(None)) => {
                     return Ok(Err(RpcError::own(502, "The MCP server ended its stream without an answer")));
@@ -219,6 +231,10 @@ impl McpTurn<'_, '_> {
         }
         Ok(bridge::result(&result, client, upstream, &asked.method).unwrap_or(result))
     }
+}
+
+fn too_long() -> RpcError {
+    RpcError::own(408, "The MCP server took longer than a call may")
 }
 
 /// A result as the answer to what was asked.

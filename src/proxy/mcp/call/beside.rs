@@ -4,6 +4,7 @@
 use super::McpTurn;
 use super::answer::TICK;
 use crate::proxy::client::ClientLeft;
+use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists;
 use crate::proxy::mcp::talk::{McpTalk, WITHIN};
 use crate::proxy::mcp::target::McpTarget;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
-use gateway_mcp::sse::{EventTooLong, McpEvent, McpEvents};
+use gateway_mcp::sse::{EventTooLong, McpEvent};
 use gateway_mcp::{RpcError, RpcMessage, merge};
 use http::Method;
 use std::pin::Pin;
@@ -27,7 +28,7 @@ type Beside<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
 struct MemberStream<'a> {
     target: &'a McpTarget,
     response: Box<Response>,
-    events: McpEvents,
+    events: HeardEvents,
 }
 
 /// A stream with what was read of it.
@@ -100,10 +101,10 @@ impl<'a> McpTurn<'a, '_> {
                     quiet = Instant::now();
                     continue;
                 }
-                Ok(Some(MemberRead { mut stream, read: Ok(Some(piece)) })) => {
-                    stream.events.push(&piece);
-                    stream
-                }
+                Ok(Some(MemberRead { mut stream, read: Ok(Some(piece)) })) => match stream.events.push(&piece) {
+                    Ok(()) => stream,
+                    Err(_) => break,
+                },
                 Ok(_) => break,
             };
             let broken = loop {
@@ -168,7 +169,8 @@ async fn stream_of<'a>(talk: &McpTalk<'a>) -> Option<MemberStream<'a>> {
     let reply = pingora_timeout::timeout(WITHIN, talk.calls.send(&ask)).await.ok()?.ok()?;
     let UpstreamAnswer::Events(mut response) = reply.answer else { return None };
     response.without_idle_clock();
-    Some(MemberStream { target: talk.calls.target, response, events: McpEvents::default() })
+    let events = HeardEvents::new(&talk.calls.calls.delivery.budget);
+    Some(MemberStream { target: talk.calls.target, response, events })
 }
 
 async fn tell(talk: &McpTalk<'_>, body: &str) {

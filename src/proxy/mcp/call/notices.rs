@@ -6,11 +6,12 @@ use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
 use crate::proxy::mcp::guard::with_result;
+use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamCalls};
 use crate::proxy::mcp::watch::{LOOK, ListWatch, WatchedLists};
 use gateway_mcp::filter::{self, McpKind};
-use gateway_mcp::sse::{McpEvent, McpEvents};
+use gateway_mcp::sse::McpEvent;
 use gateway_mcp::{Era, McpVersion, RpcError, RpcMessage};
 use http::Method;
 use std::borrow::Cow;
@@ -130,7 +131,7 @@ impl<'a> McpTurn<'a, '_> {
         };
         response.without_idle_clock();
         self.down.begin().await?;
-        let (mut events, mut quiet) = (McpEvents::default(), Instant::now());
+        let (mut events, mut quiet) = (HeardEvents::new(&self.parts.calls.delivery.budget), Instant::now());
         let mut watch = ListWatch::new(self.parts, self.request, self.served);
         loop {
             while let Ok(Some(event)) = events.next_event() {
@@ -145,8 +146,8 @@ impl<'a> McpTurn<'a, '_> {
             match read {
                 Err(_) if quiet.elapsed() < TICK => continue,
                 Err(_) => self.down.comment_if_begun().await?,
-                Ok(Ok(Some(piece))) => events.push(&piece),
-                Ok(Ok(None) | Err(_)) => break,
+                Ok(Ok(Some(piece))) if events.push(&piece).is_ok() => {}
+                Ok(_) => break,
             }
             quiet = Instant::now();
         }
