@@ -36,8 +36,10 @@ pub enum Body {
 /// What a call takes from limits of tokens and money.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// Neither tokens nor money: a look at a file, or something that is paid for later.
+    /// Neither tokens nor money, such as a look at a file.
     Nothing,
+    /// Nothing yet: it begins what is paid for when it was done, so there must be something left by now.
+    Later,
     /// What goes in. Vectors, scores, pictures or sound come out, which are no tokens.
     Prompt,
     PromptAndAnswer,
@@ -173,10 +175,10 @@ operations! {
     ListInputItems = facts("listResponseInputItems", "/responses").about_kept_response(),
     CancelResponse = facts("cancelModelResponse", "/responses").about_kept_response(),
     UploadFile = facts("uploadFile", "/files").uses(Uses::Nothing),
-    CreateBatch = facts("createBatch", "/batches").uses(Uses::Nothing).models_in_file(),
+    CreateBatch = facts("createBatch", "/batches").uses(Uses::Later).models_in_file(),
     // Of a batch that the gateway ran there is a record at its end: it is asked for by no path.
     Batch = facts("batch", "/batches").uses(Uses::Nothing),
-    CreateFinetune = facts("createFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    CreateFinetune = facts("createFinetune", "/fine_tuning/jobs").uses(Uses::Later),
     ModifyRun = facts("modifyRun", "/threads").uses(Uses::Nothing).passed_to_all(),
     CreateRun = facts("createRun", "/threads").passed_to_all(),
     CreateVectorStore = facts("createVectorStore", "/vector_stores").uses(Uses::Nothing).passed_to_all(),

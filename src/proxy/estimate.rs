@@ -10,14 +10,15 @@ use gateway_policies::Estimate;
 /// About so many bytes of text are a token.
 const BYTES_OF_A_TOKEN: usize = 4;
 
-/// A session uses nothing by being opened: each of its responses is asked for when it begins. `None`: a call that uses neither tokens nor money by its nature, such as a look at a file.
+/// A session uses nothing by being opened: each of its responses is asked for when it begins. `None`: a call that uses
+/// neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
     let facts = request.ask.route.operation.facts();
     let looks = matches!(request.ask.method, http::Method::GET | http::Method::DELETE);
     if facts.uses == Uses::Nothing || (looks && !facts.opens_session) {
         return None;
     }
-    if facts.uses == Uses::Units || (looks && facts.opens_session) {
+    if matches!(facts.uses, Uses::Units | Uses::Later) || (looks && facts.opens_session) {
         return Some(Estimate { prompt: 0, output: Some(0) });
     }
     if let Some(form) = &content.form {

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-async fn priced(gateway: &Gateway, model: &str, rates: Value) {
+pub(crate) async fn priced(gateway: &Gateway, model: &str, rates: Value) {
     let own = json!({ "slug": model, "enabled": true, "pricing_config": { "type": "static", "pay_as_you_go": rates } });
     gateway.admin().put("/integrations/cloud-i/models", &json!({ "models": [own] })).await.expect(200);
 }

@@ -32,6 +32,8 @@ mod area_answers;
 #[cfg(test)]
 mod area_forms;
 #[cfg(test)]
+mod area_rules;
+#[cfg(test)]
 mod azure;
 #[cfg(test)]
 mod batch_rules;
