@@ -25,6 +25,7 @@ mod outbound;
 mod own_objects;
 mod own_tokens;
 mod prompt_target;
+mod quoted;
 mod reckoned;
 mod record;
 mod request;

@@ -192,7 +192,7 @@ fn bytes_of(upstream: &Upstream) -> Vec<u8> {
 async fn what_is_brought_said_and_kept_for_tools_and_agents_is_told_nowhere_else() {
     let mut canary = CanaryHouse::start().await;
     canary.ways().await;
-    for status in [401, 500] {
+    for status in [400, 401, 500] {
         let gossip = gossip(status).await;
         canary.behind(&format!("gossip-{status}"), &gossip.url(), SignsIn::ByHeader).await;
         canary.others.push(gossip);

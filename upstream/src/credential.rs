@@ -57,6 +57,11 @@ impl Credentials {
         slot::wait(&slot, &self.fetcher, &self.runtime).await
     }
 
+    /// The token that is at hand, if one that still holds is.
+    pub fn ready(&self, grant: &Arc<Grant>) -> Option<Pass> {
+        self.slot(grant).ready()
+    }
+
     /// The provider did not take this token: the next call gets another one. Or its clock is not ours, as the head of its
     /// answer tells: then what is signed next is signed for its time.
     pub fn refused(&self, grant: &Arc<Grant>, token: &Pass, head: Option<&HeaderMap>) {

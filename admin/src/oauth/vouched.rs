@@ -129,3 +129,20 @@ async fn fetch(app: &App, id: &str, host: &str) -> FetchedClient {
     let name = if name.is_empty() { host.to_owned() } else { name };
     Ok(KnownClient { name, redirect_uris: redirects, vouched_by: Some(host.to_owned()) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_that_are_remembered_are_bounded() {
+        let clients = VouchedClients::default();
+        let first = clients.slot("0");
+        for n in 0..MOST_KNOWN {
+            clients.slot(&n.to_string());
+        }
+        assert!(clients.0.lock().len() == MOST_KNOWN && Arc::ptr_eq(&clients.slot("0"), &first));
+        clients.slot("one more");
+        assert_eq!(clients.0.lock().len(), 1, "all of them make room, and are looked up again");
+    }
+}

@@ -28,9 +28,12 @@ use gateway_mcp::{RawObject, RpcError};
 use gateway_policies::{Hold, Used};
 use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(super) const NOUN: &str = "agent";
+/// What records call an error that the agent told, or that was told in its place.
+pub(super) const FAILED: &str = "a2a_error";
 /// The status of records of what guardrails denied.
 const DENIED: u16 = 446;
 
@@ -125,7 +128,7 @@ impl AgentTurn<'_, '_> {
         };
         let began = Instant::now();
         let outcome = match self.run(asked, admitted, guard.as_mut()).await {
-            Ok(outcome) => outcome,
+            Ok(outcome) => self.unquoted(outcome),
             Err(left) => {
                 let mut gone = AgentOutcome::of(LastMessage::ok(String::new()));
                 // Whoever leaves early has caused what the call costs.
@@ -241,8 +244,7 @@ impl AgentTurn<'_, '_> {
             return Ok(AgentOutcome::of(failed(asked, &error.data(json!({"retry_after_ms": millis})))));
         }
         let ask = self.ask(asked, &admitted);
-        let calls =
-            OutboundCalls { calls: self.parts.calls, upstream, identity: self.served.identity.as_ref(), noun: NOUN };
+        let calls = outbound(self.parts, self.served);
         let opened = self.down.client.during(None, calls.open(&ask, state.settings.silence)).await?;
         let is_failure = opened.as_ref().map_or_else(|error| error.status != 408, |response| response.status() >= 500);
         state.breakers.note(upstream, is_failure, Instant::now());
@@ -251,6 +253,15 @@ impl AgentTurn<'_, '_> {
             Ok(response) if is_stream(&response) => self.follow(asked, response, guard).await,
             Ok(response) => self.whole(asked, admitted.method, response, guard).await,
         }
+    }
+
+    /// A failure without what the agent was called with.
+    fn unquoted(&self, outcome: AgentOutcome) -> AgentOutcome {
+        if outcome.last.label != Some(FAILED) {
+            return outcome;
+        }
+        let body = outbound(self.parts, self.served).unquoted(outcome.last.body, None);
+        AgentOutcome { last: LastMessage { body, ..outcome.last }, ..outcome }
     }
 
     fn ask(&self, asked: &AgentAsked, admitted: &AdmittedAsk) -> OutboundAsk {
@@ -318,7 +329,7 @@ impl AgentTurn<'_, '_> {
         }
         let state = state_of(&result);
         let last = match self.seen(asked, Some(method), &result) {
-            Ok(seen) => LastMessage::ok(asked.answered(&seen)),
+            Ok(seen) => LastMessage { held: Some(Arc::new(held)), ..LastMessage::ok(asked.answered(&seen)) },
             Err(error) => failed(asked, &error),
         };
         Ok(AgentOutcome { state, ..AgentOutcome::of(last) })
@@ -370,6 +381,11 @@ impl AgentTurn<'_, '_> {
     }
 }
 
+fn outbound<'a>(parts: McpParts<'a>, served: &'a AgentServed) -> OutboundCalls<'a> {
+    let (upstream, identity) = (&served.upstream, served.identity.as_ref());
+    OutboundCalls { calls: parts.calls, upstream, identity, noun: NOUN }
+}
+
 fn is_stream(response: &Response) -> bool {
     let kind = response.head().headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -382,7 +398,7 @@ pub(super) fn too_long() -> RpcError {
 
 pub(super) fn failed(asked: &AgentAsked, error: &RpcError) -> LastMessage {
     let told = asked.failed(error);
-    LastMessage { label: Some("a2a_error"), recorded: None, ..with_status(told.status, told.body) }
+    LastMessage { label: Some(FAILED), recorded: None, ..with_status(told.status, told.body) }
 }
 
 fn with_status(status: u16, body: String) -> LastMessage {
@@ -421,7 +437,7 @@ fn result_of(asked: &AgentAsked, status: u16, text: &str) -> Result<String, Last
             let envelope = RawObject::parse(&found).map_err(|_| unreadable())?;
             match envelope.raw("result") {
                 Some(result) => Ok(result.to_owned()),
-                None => Err(LastMessage { label: Some("a2a_error"), ..LastMessage::ok(found.clone()) }),
+                None => Err(LastMessage { label: Some(FAILED), ..LastMessage::ok(found.clone()) }),
             }
         }
         AgentWay::JsonRpc { id: None, .. } => Err(unreadable()),
@@ -433,7 +449,7 @@ fn result_of(asked: &AgentAsked, status: u16, text: &str) -> Result<String, Last
         AgentWay::Rest(_) => {
             let is_told = (400..600).contains(&status) && RawObject::parse(text).is_ok();
             let own = || failed(asked, &RpcError::own(502, format!("The agent answered {status}")));
-            let passed = || LastMessage { label: Some("a2a_error"), ..with_status(status, text.to_owned()) };
+            let passed = || LastMessage { label: Some(FAILED), ..with_status(status, text.to_owned()) };
             Err(if is_told { passed() } else { own() })
         }
     }

@@ -2,7 +2,7 @@
 //! answers the stream is held until it is whole. A stream that breaks off, or ends before its task came to rest, ends
 //! with an error.
 
-use super::call::{AgentOutcome, AgentTurn, NOUN, denied, failed, too_long};
+use super::call::{AgentOutcome, AgentTurn, FAILED, NOUN, denied, failed, too_long};
 use super::message::{AgentAsked, AgentWay};
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
@@ -134,7 +134,7 @@ impl AgentTurn<'_, '_> {
                         }
                     }
                     Some(Err(error)) => {
-                        return Ok(Some(LastMessage { label: Some("a2a_error"), ..LastMessage::ok(error) }));
+                        return Ok(Some(LastMessage { label: Some(FAILED), ..LastMessage::ok(error) }));
                     }
                     None => {}
                 }

@@ -15,9 +15,10 @@ use gateway_admin::{
 };
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::McpAccountId;
+use gateway_domain::snapshot::McpUpstream;
 use gateway_mcp::RpcError;
 use gateway_mcp::challenge::BearerChallenge;
-use http::header;
+use http::{HeaderValue, header};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +93,12 @@ impl McpPeople {
             metrics.watch(name, help, move || read(&kept.renewals).load(Ordering::Relaxed))?;
         }
         Ok(())
+    }
+
+    /// What lets a person in there, if it is at hand.
+    pub(super) fn ready(&self, person: CallingPerson, upstream: &McpUpstream) -> Option<HeaderValue> {
+        let id = McpAccountId { integration: upstream.id, user: person.user? };
+        self.app.kept_accounts.ready(id, &upstream.url, clock::now()).map(|token| token.header)
     }
 
     async fn token(

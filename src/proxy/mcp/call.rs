@@ -308,7 +308,7 @@ impl McpTurn<'_, '_> {
             }
         };
         let mut last = match answered {
-            Ok(last) => last,
+            Ok(last) => self.unquoted(last),
             Err(left) => {
                 self.cancel(asked).await;
                 let cost = self.price(asked);

@@ -7,8 +7,10 @@ use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
 use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists::ListKey;
+use crate::proxy::mcp::target::McpTarget;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, fallen, response_of, unreadable};
 use crate::proxy::mcp::watch::LOOK;
+use crate::proxy::outbound::OutboundCalls;
 use crate::upstream::http1::Response;
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge, object};
@@ -192,6 +194,18 @@ impl McpTurn<'_, '_> {
             }
             Err(error) => LastMessage::error(&error, Some(&asked.id)),
         }
+    }
+
+    /// A failure without what the server was called with.
+    pub(super) fn unquoted(&self, last: LastMessage) -> LastMessage {
+        let McpTarget { upstream, identity, person, .. } = self.target;
+        let outbound = OutboundCalls { calls: self.parts.calls, upstream, identity: identity.as_ref(), noun: "" };
+        let pass = person.and_then(|person| self.parts.state.people()?.ready(person, upstream));
+        let has_secrets = outbound.has_secrets() || pass.is_some();
+        if !has_secrets || (last.label.is_none() && !is_failed(&last.body)) {
+            return last;
+        }
+        LastMessage { body: outbound.unquoted(last.body, pass.as_ref()), ..last }
     }
 
     fn shaped(&mut self, asked: &McpAsked<'_>, mut result: String) -> Result<String, RpcError> {
