@@ -7,6 +7,9 @@
 #[path = "sdks/agents.rs"]
 mod agents;
 #[cfg(test)]
+#[path = "sdks/areas.rs"]
+mod areas;
+#[cfg(test)]
 #[expect(dead_code, unused_imports, reason = "the end-to-end tests use the rest")]
 #[path = "harness/harness.rs"]
 mod harness;
@@ -485,7 +488,12 @@ fn documented() -> Vec<Row> {
 /// The tests that are of a client: their names begin with its language, but for these.
 fn tests_of_clients() -> BTreeSet<String> {
     const OF_SEVERAL: [&str; 2] = ["everything", "inspector"];
-    let files = [include_str!("sdks.rs"), include_str!("sdks/mcp.rs"), include_str!("sdks/agents.rs")];
+    let files = [
+        include_str!("sdks.rs"),
+        include_str!("sdks/areas.rs"),
+        include_str!("sdks/mcp.rs"),
+        include_str!("sdks/agents.rs"),
+    ];
     let lines = files.into_iter().flat_map(str::lines);
     let names = lines.filter_map(|line| line.strip_prefix("async fn ")).filter_map(|rest| rest.split('(').next());
     let of_client = |name: &&str| name.starts_with("python_") || name.starts_with("node_") || OF_SEVERAL.contains(name);
@@ -504,6 +512,7 @@ fn pinned(package: &str) -> BTreeSet<String> {
         include_str!("sdk/python/google-genai-2.txt"),
         include_str!("sdk/python/mcp-2.txt"),
         include_str!("sdk/python/a2a.txt"),
+        include_str!("sdk/python/areas.txt"),
     ];
     let pins = lists.into_iter().flat_map(str::lines).filter_map(|line| line.split_once("=="));
     let of_python = pins.filter(|(name, _)| *name == package).map(|(_, version)| version.to_owned());

@@ -49,6 +49,7 @@ beside engine "ClickHouse's engine"
 beside generator "a generator of clients"
 beside mcp-2 "the SDK of MCP of both eras"
 beside a2a "the SDK of Agent2Agent"
+beside areas "SDKs of areas beside chat"
 
 packages() { # packages FOLDER WHAT: what FOLDER/package.json asks for
   wanted=$(digest "$1/package.json" "$1/package-lock.json")

@@ -1,0 +1,94 @@
+//! Areas beside chat by the packages of providers that serve them, their providers being scripted.
+
+use crate::harness::{Gateway, Seen, Upstream, installed, reply};
+use crate::{Stage, scripts};
+use serde_json::json;
+use std::process::Command;
+
+const SOUND: [u8; 3] = *b"ID3";
+
+fn sound() -> Vec<u8> {
+    let body: Vec<u8> = SOUND.into_iter().chain(0..=255).collect();
+    reply::whole(200, &[("content-type", "audio/mpeg")], body)
+}
+
+/// Answers as the providers' pages say.
+fn answer(seen: &Seen) -> Vec<u8> {
+    let (method, target) = (seen.method.as_str(), seen.target.as_str());
+    let asks_voyage = seen.text().contains("top_k");
+    let batch = json!({
+        "id": "batch_1", "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h", "created_at": 1,
+        "input_file_id": "file_1", "status": "validating", "expires_at": 2, "expiration": "2", "errors": null,
+    });
+    let file =
+        json!({ "id": "file_1", "object": "file", "bytes": 19, "created_at": 1, "filename": "f", "purpose": "batch" });
+    let told = match (method, target) {
+        (_, target) if target.ends_with("/audio/speech") => return sound(),
+        (_, target) if target.contains("/audio/") => json!({ "text": "Hi" }),
+        ("GET", target) if target.ends_with("/content") => {
+            return reply::whole(200, &[("content-type", "application/octet-stream")], "{}\n");
+        }
+        ("DELETE", _) => json!({ "id": "file_1", "object": "file", "deleted": true }),
+        (_, target) if target.contains("/files") => file,
+        ("GET", target) if target.ends_with("/batches") => json!({ "object": "list", "data": [batch] }),
+        ("POST", "/v1/batches") => json!({ "job": { "id": "batch_1", "status": "VALIDATING" }, "warning": null }),
+        (_, target) if target.contains("/batches") => batch,
+        (_, target) if target.contains("/images/") => {
+            json!({ "id": "i", "model": "m", "object": "list", "data": [{ "index": 0, "b64_json": "QUFB", "type": "b64_json" }] })
+        }
+        (_, target) if target.ends_with("/rerank") && asks_voyage => json!({
+            "object": "list", "model": "rerank-3", "usage": { "total_tokens": 26 },
+            "data": [{ "index": 1, "relevance_score": 0.75 }, { "index": 0, "relevance_score": 0.25 }],
+        }),
+        (_, target) if target.ends_with("/rerank") => json!({
+            "id": "r", "object": "rerank", "model": "m",
+            "results": [{ "index": 1, "relevance_score": 0.75 }, { "index": 0, "relevance_score": 0.25 }],
+            "usage": { "prompt_tokens": 1, "completion_tokens": 0, "total_tokens": 1 },
+        }),
+        _ => json!({
+            "object": "list", "model": "m", "data": [{ "object": "embedding", "index": 0, "embedding": "AAAAPwAAgD4=" }],
+            "usage": { "total_tokens": 3 },
+        }),
+    };
+    reply::json(200, &told)
+}
+
+#[tokio::test]
+async fn python_providers() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(answer).await;
+    let root = upstream.url().trim_end_matches("/v1").to_owned();
+    for (slug, family, host) in
+        [("groq", "groq", root), ("together", "together-ai", upstream.url()), ("voyage", "voyage", upstream.url())]
+    {
+        gateway.admin().provider(slug, family, Some(&host)).await;
+    }
+    let mut command = Command::new(installed("python/bin/python"));
+    command.env("PYTHONPATH", installed("areas")).env("TEST_RUNS", "none=openai");
+    command.arg("-B").arg(scripts("python").join("providers_sdk.py"));
+    Stage { gateway, _mocks: Vec::new(), story: None, told: Vec::new() }.run(command).await;
+    let seen = upstream.seen();
+    assert!(
+        seen.iter().all(|seen| seen.header("authorization") == Some("Bearer sk-managed")),
+        "no key of the gateway's"
+    );
+    let went = |method: &str, target: &str| seen.iter().any(|seen| seen.method == method && seen.target == target);
+    for (method, target) in [
+        ("POST", "/openai/v1/audio/transcriptions"),
+        ("POST", "/openai/v1/audio/translations"),
+        ("POST", "/openai/v1/audio/speech"),
+        ("POST", "/openai/v1/files"),
+        ("POST", "/openai/v1/batches/batch_1/cancel"),
+        ("POST", "/v1/rerank"),
+        ("POST", "/v1/images/generations"),
+        ("POST", "/v1/audio/speech"),
+        ("POST", "/v1/batches"),
+        ("POST", "/v1/embeddings"),
+    ] {
+        assert!(went(method, target), "{method} {target}: {:?}", seen.iter().map(|s| &s.target).collect::<Vec<_>>());
+    }
+    let picture = seen.iter().find(|seen| seen.target == "/v1/images/generations").expect("went up").json();
+    assert_eq!((&picture["width"], &picture["height"], &picture["steps"]), (&json!(512), &json!(256), &json!(4)));
+    let ranked = seen.iter().find(|seen| seen.text().contains("top_k")).expect("went up").json();
+    assert_eq!(ranked["model"], "rerank-3", "without the slug");
+}
