@@ -19,7 +19,7 @@ mod write;
 
 pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
-pub(crate) use guest::{BookedAnswer, LineCallers, LineGuest};
+pub(crate) use guest::{BookedAnswer, LineCallers, LineGuest, LineTask};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
 pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
 pub(crate) use road::{LineDoor, LineRoad};

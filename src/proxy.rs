@@ -55,7 +55,7 @@ pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;
 pub(crate) use sticky::Assignments;
 
-use crate::batches::{LineGuest, SharedBatches};
+use crate::batches::{LineGuest, LineTask, SharedBatches};
 use crate::clock;
 use crate::connections;
 use crate::explanations::Explainer;
@@ -188,8 +188,10 @@ impl ProxyHttp for Gateway {
         }
         ctx.held.charge(request.caller.tenant.key.id.0);
         ctx.line.clone_from(&request.caller.tenant.line);
-        if ctx.line.as_ref().is_some_and(|line| line.booked.is_some()) {
-            return Box::pin(self.book(session, ctx, request)).await;
+        match ctx.line.as_ref().map(|line| &line.task) {
+            Some(LineTask::Booked(_)) => return Box::pin(self.book(session, ctx, request)).await,
+            Some(LineTask::Written) => return Box::pin(self.write_line(session, ctx, request)).await,
+            _ => {}
         }
         match self.shield.caller(&request) {
             Ok(seat) => ctx.seat = seat,
@@ -207,7 +209,11 @@ impl ProxyHttp for Gateway {
         if let Some(call) = own_objects::asked(&request) {
             return Box::pin(self.own_object(session, ctx, request, call)).await;
         }
-        match body_mode::of(session, &request.ask.route) {
+        let mode = match ctx.line.as_ref().map(|line| &line.task) {
+            Some(LineTask::Native { streams: true, .. }) => Ok(BodyMode::Streaming),
+            _ => body_mode::of(session, &request.ask.route),
+        };
+        match mode {
             Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
             Ok(BodyMode::Streaming) => self.relay(session, ctx, request).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,

@@ -444,6 +444,17 @@ async fn golden_answers_of_providers_are_what_their_own_sdks_read() {
     assert!(text.contains(" by google-genai") && text.contains(" by botocore"), "nothing was read: {text}");
 }
 
+#[tokio::test]
+async fn batches_are_asked_for_and_told_as_providers_own_sdks_have_it() {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).join("providers/tests/batches");
+    let mut command = Command::new(installed("python/bin/python"));
+    command.arg("-B").arg(scripts("python").join("batch_fixtures.py")).arg(folders);
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("ok bedrock"), "nothing was read: {text}");
+}
+
 /// The examples of docs/clients.md, to the letter, against providers of the slugs that they name.
 #[tokio::test]
 async fn every_example_of_the_clients_page_runs() {

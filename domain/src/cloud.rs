@@ -6,11 +6,13 @@ mod aws;
 pub mod azure;
 mod google;
 mod hosts;
+mod service;
 mod sign_in;
 
 pub use azure::Deployment;
 pub use google::is_heard_by_speech;
 pub use hosts::snowflake_token_type;
+pub use service::{CloudService, S3, service_url, signed_service};
 pub use sign_in::{
     Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, OciKey, ServiceAccount, SignIn,
     Signing, SubjectFormat, SubjectSource,
@@ -122,6 +124,7 @@ pub static SETTINGS: &[Setting] = &[
     plain("vertex_project_id", VERTEX, label),
     plain("vertex_region", VERTEX, label),
     secret("vertex_service_account_json", VERTEX),
+    plain("vertex_storage_bucket_name", VERTEX, service::bucket),
     plain("aws_auth_type", AWS, aws::auth_type),
     plain("aws_region", AWS, label),
     plain("aws_access_key_id", AWS, segment),
@@ -131,6 +134,7 @@ pub static SETTINGS: &[Setting] = &[
     plain("aws_external_id", AWS, any),
     plain("aws_role_session_name", AWS, aws::session_name),
     plain("aws_bedrock_model", BEDROCK, aws::model),
+    plain("aws_s3_bucket", BEDROCK, service::bucket),
     plain("anthropic_aws_workspace_id", CLAUDE_ON_AWS, segment),
     plain("amzn_sagemaker_custom_attributes", SAGEMAKER, header_text).free(),
     plain("amzn_sagemaker_target_model", SAGEMAKER, header_text),

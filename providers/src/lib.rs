@@ -22,6 +22,7 @@ mod golden;
 mod length;
 mod model;
 mod model_place;
+pub mod native_batches;
 pub mod oci;
 mod opaque;
 mod oracle;

@@ -3,11 +3,14 @@
 
 use crate::adapter::Pieces;
 use aws_credential_types::Credentials;
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign};
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings,
+    UriPathNormalizationMode, sign,
+};
 use aws_sigv4::sign::v4;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gateway_domain::cloud::{AwsKeys, Signing};
+use gateway_domain::cloud::{AwsKeys, S3, Signing};
 use http::{HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -50,18 +53,19 @@ pub fn headers(
 ) -> Result<Vec<(HeaderName, HeaderValue)>, Unsignable> {
     let token = keys.token.as_ref().map(|token| token.expose().clone());
     let identity = Credentials::new(&keys.id, keys.secret.expose(), token, None, "gateway").into();
+    let is_file = signing.service == S3;
     let params = v4::SigningParams::builder()
         .identity(&identity)
         .region(&signing.region)
         .name(signing.service)
         .time(now)
-        .settings(SigningSettings::default())
+        .settings(if is_file { of_files() } else { SigningSettings::default() })
         .build()
         .map_err(|e| Unsignable(e.to_string()))?
         .into();
     let uri = format!("https://{}{}", request.host, request.target);
     let covered = request.headers.into_iter().chain([("host", request.host)]);
-    let body = SignableBody::Precomputed(digest(request.body));
+    let body = if is_file { SignableBody::UnsignedPayload } else { SignableBody::Precomputed(digest(request.body)) };
     let signable = SignableRequest::new(request.method, uri, covered, body).map_err(|e| Unsignable(e.to_string()))?;
     let signed = sign(signable, &params).map_err(|e| Unsignable(e.to_string()))?;
     let mut out = Vec::with_capacity(3);
@@ -72,6 +76,15 @@ pub fn headers(
         out.push((HeaderName::from_static(header.name()), value));
     }
     Ok(out)
+}
+
+/// S3 takes paths as they are written, and is told in a header what the signature says of the body.
+fn of_files() -> SigningSettings {
+    let mut settings = SigningSettings::default();
+    settings.percent_encoding_mode = PercentEncodingMode::Single;
+    settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;
+    settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+    settings
 }
 
 /// Where SageMaker's tokens are for, and what they allow, as AWS's own generator has it (`sagemaker.core.token_generator`).

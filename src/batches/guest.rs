@@ -4,7 +4,9 @@
 
 use super::pinned::PinnedConfig;
 use ahash::AHashMap;
+use bytes::Bytes;
 use gateway_domain::Usage;
+use gateway_domain::cloud::CloudService;
 use gateway_domain::id::KeyId;
 use gateway_domain::keys::KeyHash;
 use parking_lot::Mutex;
@@ -37,25 +39,47 @@ pub(crate) struct BookedAnswer {
     /// By the provider's own name.
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
+    /// The answer in the provider's own words, where those are not the client's: it is to be translated, and tells usage
+    /// and model itself.
+    pub(crate) native: Option<Bytes>,
+    /// False: an earlier run may have counted it.
+    pub(crate) is_counted: bool,
+}
+
+/// What is to become of a request that comes by the door.
+#[derive(Debug)]
+pub(crate) enum LineTask {
+    /// It is asked, as any other.
+    Asked,
+    /// A provider answered to it in a batch of its own: that is counted, and nothing asked.
+    Booked(Box<BookedAnswer>),
+    /// It goes up in a batch of a provider's: how it would be asked is told, and nothing sent.
+    Written,
+    /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`: its
+    /// body is not held.
+    Native { at: CloudService, streams: bool },
 }
 
 /// What a line is held to.
 #[derive(Debug)]
 pub(crate) struct LineGuest {
     pub(crate) config: PinnedConfig,
-    /// What a provider answered to it in a batch of its own: it is to be counted, and not asked again.
-    pub(crate) booked: Option<BookedAnswer>,
+    pub(crate) task: LineTask,
     /// In billionths of a dollar.
     cost: watch::Sender<Option<i64>>,
 }
 
 impl LineGuest {
-    pub(super) fn new(config: PinnedConfig) -> Arc<Self> {
-        Arc::new(Self { config, booked: None, cost: watch::Sender::new(None) })
+    pub(super) fn new(config: PinnedConfig, task: LineTask) -> Arc<Self> {
+        Arc::new(Self { config, task, cost: watch::Sender::new(None) })
     }
 
-    pub(super) fn booking(config: PinnedConfig, booked: BookedAnswer) -> Arc<Self> {
-        Arc::new(Self { config, booked: Some(booked), cost: watch::Sender::new(None) })
+    /// The service of the provider that is asked about a batch whose lines were permitted one by one.
+    pub(crate) const fn native(&self) -> Option<CloudService> {
+        match self.task {
+            LineTask::Native { at, .. } => Some(at),
+            _ => None,
+        }
     }
 
     /// The request is over, and its records say this.
@@ -136,12 +160,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_cost_of_a_line_is_waited_for_and_not_for_ever() {
-        let line = LineGuest::new(PinnedConfig::Request);
+        let line = LineGuest::new(PinnedConfig::Request, LineTask::Asked);
         let telling = async {
             tokio::time::sleep(Duration::from_millis(10)).await;
             line.tell_cost(7);
         };
         assert_eq!(tokio::join!(line.cost(), telling).0, 7);
-        assert_eq!(LineGuest::new(PinnedConfig::Request).cost().await, 0, "nobody says");
+        assert_eq!(LineGuest::new(PinnedConfig::Request, LineTask::Asked).cost().await, 0, "nobody says");
     }
 }

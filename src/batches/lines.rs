@@ -53,6 +53,8 @@ impl LineAsked<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct FileLine {
     pub(super) number: u64,
+    /// Where it begins in its file.
+    pub(super) at: u64,
     pub(super) text: Bytes,
 }
 
@@ -67,6 +69,8 @@ pub(super) struct LineReader {
     blobs: Arc<dyn Blobs>,
     blob: Uuid,
     at: u64,
+    /// Bytes that were given away as lines.
+    taken: u64,
     number: u64,
     buffer: BytesMut,
     ended: bool,
@@ -74,7 +78,7 @@ pub(super) struct LineReader {
 
 impl LineReader {
     pub(super) fn new(blobs: &Arc<dyn Blobs>, blob: Uuid) -> Self {
-        Self { blobs: blobs.clone(), blob, at: 0, number: 0, buffer: BytesMut::new(), ended: false }
+        Self { blobs: blobs.clone(), blob, at: 0, taken: 0, number: 0, buffer: BytesMut::new(), ended: false }
     }
 
     /// The next line that is not empty; empty ones are counted. What is longer than a line may be is cut there.
@@ -83,7 +87,7 @@ impl LineReader {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
                 let text = self.buffer.split_to(end).freeze();
                 self.buffer.advance(1);
-                if let Some(line) = self.counted(&text) {
+                if let Some(line) = self.counted(&text, 1) {
                     return Ok(Some(line));
                 }
                 continue;
@@ -93,7 +97,7 @@ impl LineReader {
                 if text.is_empty() {
                     return Ok(None);
                 }
-                return match self.counted(&text) {
+                return match self.counted(&text, 0) {
                     Some(line) => Ok(Some(line)),
                     None => Ok(None),
                 };
@@ -105,11 +109,31 @@ impl LineReader {
         }
     }
 
-    fn counted(&mut self, text: &Bytes) -> Option<FileLine> {
+    /// `behind`: bytes between it and the next one.
+    fn counted(&mut self, text: &Bytes, behind: u64) -> Option<FileLine> {
         self.number += 1;
+        let at = self.taken;
+        self.taken += text.len() as u64 + behind;
         let is_blank = text.iter().all(u8::is_ascii_whitespace);
-        (!is_blank).then(|| FileLine { number: self.number, text: text.clone() })
+        (!is_blank).then(|| FileLine { number: self.number, at, text: text.clone() })
     }
+}
+
+/// A line that was seen before, by where it stood.
+pub(super) async fn line_at(
+    blobs: &Arc<dyn Blobs>,
+    blob: Uuid,
+    (at, length): (u64, usize),
+) -> Result<Bytes, BlobError> {
+    let mut text = BytesMut::with_capacity(length);
+    while text.len() < length {
+        let piece = blobs.read(blob, at + text.len() as u64).await?;
+        if piece.is_empty() {
+            break;
+        }
+        text.extend_from_slice(&piece[..piece.len().min(length - text.len())]);
+    }
+    Ok(text.freeze())
 }
 
 /// What stands in a file that every line of it may be asked.
@@ -208,7 +232,7 @@ mod tests {
     fn problems(lines: &[&str]) -> Vec<(String, u64)> {
         let mut checked = CheckedLines::default();
         for (place, text) in lines.iter().enumerate() {
-            let line = FileLine { number: place as u64 + 1, text: Bytes::copy_from_slice(text.as_bytes()) };
+            let line = FileLine { number: place as u64 + 1, at: 0, text: Bytes::copy_from_slice(text.as_bytes()) };
             checked.check(&line, "/v1/chat/completions");
         }
         checked.problems.into_iter().map(|p| (p.code, p.line.unwrap_or_default())).collect()
@@ -235,6 +259,7 @@ mod tests {
     fn each_model_is_looked_up_once_and_no_more_than_so_many() {
         let line = |n: u64, model: &str| FileLine {
             number: n,
+            at: 0,
             text: format!(
                 r#"{{"custom_id":"{n}","method":"POST","url":"/v1/chat/completions","body":{{"model":"{model}"}}}}"#
             )
@@ -259,7 +284,7 @@ mod tests {
     #[test]
     fn a_file_of_too_many_lines_is_told_once() {
         let mut checked = CheckedLines { total: super::super::MOST_LINES, ..CheckedLines::default() };
-        let line = FileLine { number: 50_001, text: Bytes::from_static(b"{}") };
+        let line = FileLine { number: 50_001, at: 0, text: Bytes::from_static(b"{}") };
         assert!(checked.check(&line, "/v1/embeddings"));
         assert_eq!(checked.problems[0].code, "too_many_lines");
     }

@@ -49,6 +49,21 @@ impl Resolved<'_> {
         }
     }
 
+    /// What the target is asked with, where its family serves this at all.
+    pub(crate) fn asked(&self, request: &Request) -> Result<Outgoing, Fault> {
+        let (operation, adapter) = (request.ask.route.asked(), self.aim.adapter);
+        match adapter.endpoint(operation, request.ask.route.dialect) {
+            Some(_) => self.asked_of(adapter, request),
+            None => Err(unsupported(operation, self.provider())),
+        }
+    }
+
+    fn asked_of(&self, adapter: &dyn Adapter, request: &Request) -> Result<Outgoing, Fault> {
+        let out = adapter.request(&self.call(request))?;
+        self.check_adjusted(request, &out.adjusted)?;
+        Ok(out)
+    }
+
     /// Strict compliance that somebody asked for, and not just what is so by default.
     fn is_held_to_openai(&self, request: &Request) -> bool {
         match request.ask.headers.strict {
@@ -113,11 +128,7 @@ impl Prepared {
             None => return Err(unsupported(operation, resolved.provider())),
         };
         let out = match request.ask.upload {
-            None => {
-                let out = adapter.request(&resolved.call(request))?;
-                resolved.check_adjusted(request, &out.adjusted)?;
-                out
-            }
+            None => resolved.asked_of(adapter, request)?,
             Some(_) => unread(request, (adapter, aim), &endpoint)?,
         };
         let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;

@@ -83,8 +83,6 @@ static PROVIDER_HEADERS: &[&str] = &[
 /// Settings of operations or addresses that are not built: refused, lest they seem to be in force.
 static NOT_TAKEN: &[(&str, &str)] = &[
     ("azure-endpoint-name", "is not taken: give the address in x-gateway-azure-foundry-url"),
-    ("vertex-storage-bucket-name", "is not available in this version: files at Vertex AI are not part of it"),
-    ("aws-s3-bucket", NO_FILES),
     ("aws-s3-object-key", NO_FILES),
     ("provider-file-name", NO_FILES),
     ("provider-model", NO_FILES),
@@ -104,7 +102,7 @@ static NOT_TAKEN: &[(&str, &str)] = &[
 static UNKNOWN: &[&str] = &["oracle-", "amzn-sagemaker-"];
 
 const NO_FILES: &str =
-    "is not available in this version: files and batches in a cloud's own storage are not part of it";
+    "is not available in this version: the lines of a batch go where the settings of the provider say";
 
 /// Settings that name where a provider is: refused where addresses may not be brought.
 static PROVIDER_URLS: &[&str] =
@@ -479,13 +477,11 @@ mod tests {
     fn what_is_not_built_is_refused_by_name() {
         for header in [
             "azure-endpoint-name",
-            "aws-s3-bucket",
             "aws-s3-object-key",
             "provider-file-name",
             "provider-model",
             "amz-server-side-encryption",
             "amz-server-side-encryption-aws-kms-key-id",
-            "vertex-storage-bucket-name",
             "provider-batch-endpoint",
             "fireworks-account-id",
             "oracle-key-passphrase",

@@ -6,7 +6,7 @@ use super::request::{AskedModel, Request};
 use super::routing::Routing;
 use ahash::AHashMap;
 use gateway_domain::catalog::{EndedService, ended};
-use gateway_domain::cloud::{self, Grant, Settings, Wrong};
+use gateway_domain::cloud::{self, CloudService, Grant, Settings, Signing, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
@@ -172,10 +172,39 @@ pub(crate) fn resolve_place(leaf: &Leaf, inline: bool, request: &Request) -> Res
 pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     let mut aim = aim(leaf, inline, request)?;
     let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();
-    if !own {
-        go_aside(&mut aim, request.ask.route.asked());
+    match request.caller.tenant.line.as_ref().and_then(|line| line.native()) {
+        Some(service) => go_to_service(&mut aim, service, own)?,
+        None if !own => go_aside(&mut aim, request.ask.route.asked()),
+        None => {}
     }
     Ok(aim)
+}
+
+/// Leads a call about a batch of the provider's to the service that it asks. An address of the admin's own serves all.
+fn go_to_service(aim: &mut Aim, service: CloudService, own: bool) -> Result<(), Fault> {
+    let slug = aim.adapter.info().slug;
+    let known = |url: Result<Option<String>, Wrong>| url.ok().flatten().and_then(|url| BaseUrl::parse(&url).ok());
+    let is_at_home =
+        known(cloud::base_url(slug, &aim.settings)).is_some_and(|made| made.authority() == aim.base.authority());
+    if let Some(place) = known(cloud::service_url(slug, service, &aim.settings)).filter(|_| !own && is_at_home) {
+        aim.base = Arc::new(place);
+    }
+    let Some(service) = cloud::signed_service(service) else { return Ok(()) };
+    match &aim.grant {
+        Some(grant) => {
+            if let Some(signing) = &grant.signing {
+                let signing = Some(Signing { service, ..signing.clone() });
+                aim.grant = Some(Arc::new(Grant { signing, ..(**grant).clone() }));
+            }
+            Ok(())
+        }
+        // Google takes its tokens everywhere.
+        None if slug != "bedrock" => Ok(()),
+        None => {
+            let why = "S3 takes no API keys of Bedrock's: batches need AWS keys or a role";
+            Err(Fault::new(FaultKind::Refused, why).on("aws_auth_type"))
+        }
+    }
 }
 
 /// What a family serves at another address than it is called at (lists of models, rerank, transcripts) is asked for there,

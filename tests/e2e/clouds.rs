@@ -249,8 +249,9 @@ async fn headers_of_vertex_ride_along() {
     // Only Claude knows Anthropic's betas, and is no Gemini: its answer is not understood.
     call("claude-sonnet-4-5").send().await.expect(502);
     assert_eq!(up.seen()[2].header("anthropic-beta"), Some("context-1m-2025-08-07"));
+    // The bucket of files is the integration's.
     let told = dedicated("x-gateway-vertex-storage-bucket-name").send().await.expect(400).text();
-    assert!(told.contains("x-gateway-vertex-storage-bucket-name is not available"), "{told}");
+    assert!(told.contains("vertex_storage_bucket_name comes with the request and is not taken"), "{told}");
 }
 
 #[tokio::test]

@@ -59,6 +59,8 @@ mod catalogue;
 #[cfg(test)]
 mod clocks;
 #[cfg(test)]
+mod cloud_batches;
+#[cfg(test)]
 mod clouds;
 #[cfg(test)]
 mod cluster;
@@ -96,6 +98,8 @@ mod exact;
 mod explained;
 #[cfg(test)]
 mod exports;
+#[cfg(test)]
+mod family_batches;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]

@@ -77,6 +77,11 @@ pub(super) fn agents_url(settings: &Settings) -> Result<String, Wrong> {
     url("bedrock-agent-runtime", settings)
 }
 
+/// Where files lie.
+pub(super) fn storage_url(settings: &Settings) -> Result<String, Wrong> {
+    url("s3", settings)
+}
+
 /// Where roles are assumed.
 pub(super) fn sts_url(region: &str) -> String {
     format!("https://sts.{region}.{}", domain(region))

@@ -23,7 +23,7 @@ struct Results {
 
 impl Halt {
     /// What lines are told that were not answered.
-    const fn told(self) -> (&'static str, &'static str) {
+    pub(super) const fn told(self) -> (&'static str, &'static str) {
         match self {
             Self::Cancelled => ("batch_cancelled", "The batch was cancelled before this line was answered."),
             Self::Expired => ("batch_expired", "The batch was over before this line was answered."),
@@ -172,7 +172,7 @@ impl BatchRun {
         let owner = ObjectOwner { org: self.org(), workspace: self.workspace };
         // A file that stays held ends by its own time.
         let _ = self.batches().release_file(owner, batch.input, self.id()).await;
-        for blob in self.logs.iter().chain([&batch.setup]) {
+        for blob in self.logs.iter().chain([&batch.setup]).chain(self.native.lines_blob()) {
             // What stays ends by its own time.
             let _ = self.batches().blobs.delete(self.org(), *blob).await;
         }

@@ -3,13 +3,14 @@
 
 use crate::batches::batch_id;
 use crate::batches::document::LineUsage;
-use crate::batches::guest::{BookedAnswer, LineGuest};
+use crate::batches::guest::{BookedAnswer, LineGuest, LineTask};
 use crate::batches::keep::now_secs;
 use crate::batches::lines::FileLine;
 use crate::batches::log::LineDone;
 use crate::batches::pinned::{ConfigOfBatch, PinnedConfig};
 use crate::batches::road::{LineCall, LineRoad, NativeCall};
 use bytes::Bytes;
+use gateway_domain::cloud::CloudService;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::{OutsideError, OutsideReply};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -63,6 +64,13 @@ enum NextTry {
     Counted(Duration),
 }
 
+/// Why nothing became of a line at the door; without a status it did not come so far.
+#[derive(Debug)]
+pub(super) struct DoorRefusal {
+    pub(super) status: u16,
+    pub(super) message: String,
+}
+
 /// A line that was asked, as it is answered.
 struct AskedLine<'a> {
     id: String,
@@ -78,7 +86,7 @@ impl LineSender {
         let mut call = self.call(&line, Bytes::copy_from_slice(read.body.get().as_bytes()), again);
         let (mut tries, mut cost) = (0, 0_i64);
         loop {
-            call.guest = LineGuest::new(self.config.clone());
+            call.guest = LineGuest::new(self.config.clone(), LineTask::Asked);
             let answered = self.road.send(&call).await;
             if answered.is_ok() {
                 cost = cost.saturating_add(call.guest.cost().await);
@@ -105,7 +113,7 @@ impl LineSender {
             key: self.key,
             headers: self.headers(line.number, again),
             body,
-            guest: LineGuest::new(self.config.clone()),
+            guest: LineGuest::new(self.config.clone(), LineTask::Asked),
         }
     }
 
@@ -124,20 +132,33 @@ impl LineSender {
 
     /// Counts what a provider answered to a line; what it cost, in billionths of a dollar.
     pub(super) async fn book(&self, number: u64, booked: BookedAnswer) -> i64 {
+        match self.done(number, Bytes::new(), LineTask::Booked(Box::new(booked))).await {
+            Ok((_, cost)) => cost,
+            Err(refused) => {
+                let why = refused.message;
+                tracing::warn!(batch = %self.batch, line = number, why, "a line of a provider's batch was not counted");
+                0
+            }
+        }
+    }
+
+    /// Sends a line to the door for something else than to be asked; what is told of it, and what it cost.
+    pub(super) async fn done(&self, number: u64, body: Bytes, task: LineTask) -> Result<(Bytes, i64), DoorRefusal> {
+        let is_counted = matches!(&task, LineTask::Booked(booked) if booked.is_counted);
         let call = LineCall {
             endpoint: self.endpoint.to_string(),
             key: self.key,
             headers: self.headers(number, false),
-            body: Bytes::new(),
-            guest: LineGuest::booking(self.config.clone(), booked),
+            body,
+            guest: LineGuest::new(self.config.clone(), task),
         };
         match self.road.send(&call).await {
-            Ok(reply) if reply.status == 200 => call.guest.cost().await,
-            refused => {
-                let why = refused.map_or_else(|e| e.to_string(), |reply| format!("status {}", reply.status));
-                tracing::warn!(batch = %self.batch, line = number, why, "a line of a provider's batch was not counted");
-                0
+            Ok(reply) if reply.status == 200 => {
+                let cost = if is_counted { call.guest.cost().await } else { 0 };
+                Ok((reply.body, cost))
             }
+            Ok(reply) => Err(DoorRefusal { status: reply.status, message: message_of(&reply) }),
+            Err(why) => Err(DoorRefusal { status: 0, message: why.to_string() }),
         }
     }
 
@@ -148,7 +169,18 @@ impl LineSender {
         if !body.is_empty() {
             headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         }
-        NativeCall { key: self.key, method, target, headers, body, guest: LineGuest::new(self.config.clone()) }
+        let task = LineTask::Native { at: CloudService::Api, streams: false };
+        let guest = LineGuest::new(self.config.clone(), task);
+        NativeCall { key: self.key, method, target, headers, body, guest }
+    }
+
+    /// The same of one of its services, with a body that streams up if it is of a type.
+    pub(super) fn native_at(&self, mut call: NativeCall, at: CloudService, content_type: Option<&str>) -> NativeCall {
+        let task = LineTask::Native { at, streams: content_type.is_some() };
+        call.guest = LineGuest::new(self.config.clone(), task);
+        let kind = content_type.and_then(|kind| HeaderValue::from_str(kind).ok());
+        call.headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));
+        call
     }
 
     fn headers(&self, number: u64, again: bool) -> Vec<(HeaderName, HeaderValue)> {
@@ -189,6 +221,13 @@ impl LineSender {
             _ => NextTry::None,
         }
     }
+}
+
+/// Why the gateway refuses.
+fn message_of(reply: &OutsideReply) -> String {
+    let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let message = told["error"]["message"].as_str().map(ToOwned::to_owned);
+    message.unwrap_or_else(|| format!("status {}", reply.status))
 }
 
 /// Of a line in the files that tell of it.

@@ -16,14 +16,20 @@ use ahash::AHashMap;
 use bytes::Bytes;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::OutsideError;
+use gateway_providers::native_batches::native_batches;
 use http::{HeaderValue, Method, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
+use uuid::Uuid;
 
+mod family;
+mod family_results;
 mod results;
+
+use family::WrittenLines;
 
 /// After its time the provider says itself how its batch ended; for so long it is waited for.
 const GRACE_SECS: i64 = 3_600;
@@ -34,10 +40,21 @@ const MOST_TOLD: usize = 1 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct NativeProgress {
+    /// The provider's family, where its interface for batches is not OpenAI's.
+    family: Option<String>,
+    /// The lines as they go up there.
+    lines: Option<WrittenLines>,
     file: Option<String>,
     batch: Option<String>,
     /// The provider was told that it is cancelled.
     cancelled: bool,
+}
+
+impl NativeProgress {
+    /// Where lines lie that only runs need.
+    pub(super) fn lines_blob(&self) -> Option<&Uuid> {
+        self.lines.as_ref().map(|lines| &lines.blob)
+    }
 }
 
 /// What the provider says of a file that it took.
@@ -58,10 +75,17 @@ impl BatchRun {
         if !self.may_call(KeyId(batch.key)) {
             return self.end_without(batch, Halt::Revoked).await;
         }
+        let is_begun = self.native.file.is_some() || self.native.lines.is_some();
+        if !is_begun && self.cancelled.is_some() {
+            return self.end_without(batch, Halt::Cancelled).await;
+        }
+        if !is_begun && self.native.family.is_none() {
+            self.native.family = self.family(batch, sender).await?;
+        }
+        if let Some(family) = self.native.family.as_deref().and_then(native_batches) {
+            return Box::pin(self.run_by_family(batch, sender, family)).await;
+        }
         if self.native.file.is_none() {
-            if self.cancelled.is_some() {
-                return self.end_without(batch, Halt::Cancelled).await;
-            }
             self.native.file = Some(self.upload(batch, sender).await?);
             self.note_progress().await?;
         }
@@ -73,20 +97,24 @@ impl BatchRun {
         if now_secs() > batch.expires + GRACE_SECS {
             return self.end_without(batch, Halt::Expired).await;
         }
-        let status = found.status();
-        let told = self.batches().change(self.workspace, self.id(), |batch| {
-            batch.provider_job = Some(id.clone());
-            if batch.status == BatchStatus::InProgress && status == BatchStatus::Finalizing {
-                batch.enter(status, now_secs());
-            }
-        });
-        if told.await?.cancelling.is_some() && !self.native.cancelled {
+        if self.goes_on(&id, found.status() == BatchStatus::Finalizing).await? {
             let _: NativeBatch =
                 self.told(sender, Method::POST, format!("/v1/batches/{id}/cancel"), &json!({})).await?;
             self.native.cancelled = true;
             self.note_progress().await?;
         }
         Ok(RunEnd::Later(self.batches().settings.poll))
+    }
+
+    /// Notes how the provider's batch stands; true: the provider is to be told that it is cancelled.
+    async fn goes_on(&self, id: &str, is_finalizing: bool) -> Result<bool, RunBroken> {
+        let told = self.batches().change(self.workspace, self.id(), |batch| {
+            batch.provider_job = Some(id.to_owned());
+            if batch.status == BatchStatus::InProgress && is_finalizing {
+                batch.enter(BatchStatus::Finalizing, now_secs());
+            }
+        });
+        Ok(told.await?.cancelling.is_some() && !self.native.cancelled)
     }
 
     /// None of its lines was answered.
@@ -223,18 +251,24 @@ async fn feed(taker: Sender<Bytes>, mut reader: LineReader, models: Arc<LedModel
 
 /// What the provider says, whole. A refusal that would be the same the next time ends the batch.
 async fn read_told<T: DeserializeOwned>(opened: Result<Response, OutsideError>) -> Result<T, RunBroken> {
+    let body = read_bytes(opened, MOST_TOLD).await?;
+    let no_batch = |e| RunBroken::Failed(KeepError::Store(format!("the provider tells no batch: {e}")));
+    serde_json::from_slice(&body).map_err(no_batch)
+}
+
+async fn read_bytes(opened: Result<Response, OutsideError>, most: usize) -> Result<Vec<u8>, RunBroken> {
     let away = |why: String| RunBroken::Failed(KeepError::Store(why));
     let mut response = opened.map_err(|e| away(e.to_string()))?;
     let mut body = Vec::new();
     while let Some(piece) = response.read().await.map_err(|e| away(e.to_string()))? {
         body.extend_from_slice(&piece);
-        if body.len() > MOST_TOLD {
+        if body.len() > most {
             return Err(RunBroken::Refused("The provider tells too much of its batch".to_owned()));
         }
     }
     let status = response.status();
     if (200..300).contains(&status) {
-        return serde_json::from_slice(&body).map_err(|e| away(format!("the provider tells no batch: {e}")));
+        return Ok(body);
     }
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
     let message = told["error"]["message"].as_str().or_else(|| told["message"].as_str()).unwrap_or_default();

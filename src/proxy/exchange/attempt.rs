@@ -22,6 +22,7 @@ use crate::proxy::{body, hooks, shape, target};
 use crate::upstream::Pass;
 use crate::upstream::http1::{self, Clocks, RequestBody, SendError};
 use bytes::Bytes;
+use gateway_domain::cloud::{Grant, S3};
 use gateway_domain::record::Steps;
 use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
@@ -368,7 +369,7 @@ impl TargetCall<'_> {
             None => (Cow::Borrowed(&prepared.head), None),
             // Boxed, as a token is fetched once for many calls.
             Some(grant) => match Box::pin(parts.credentials.token(grant)).await {
-                Ok(Pass::Keys(..) | Pass::Oci(_)) if request.ask.upload.is_some() => {
+                Ok(Pass::Keys(..) | Pass::Oci(_)) if request.ask.upload.is_some() && !signs_unread(grant) => {
                     let why = "What streams up cannot be signed: use an API key, or send JSON";
                     return Outcome::Fault(Fault::new(FaultKind::Unsupported, why));
                 }
@@ -391,6 +392,11 @@ impl TargetCall<'_> {
         let reader = read::Reader { delivery: &parts.delivery, request, resolved, head: &head, translating };
         reader.read(response).await
     }
+}
+
+/// A signature for files need not cover what streams up.
+fn signs_unread(grant: &Grant) -> bool {
+    grant.signing.as_ref().is_some_and(|signing| signing.service == S3)
 }
 
 /// Tokens are counted here for a provider that answers prompts and has no way to count them.

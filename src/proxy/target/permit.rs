@@ -99,6 +99,10 @@ fn lists_models(request: &Request) -> bool {
 
 /// Reading and deleting what already is names no model; everything else may, in a body that was not understood.
 fn could_name_one(request: &Request) -> bool {
+    // Lines of a batch that a provider runs were looked at one by one.
+    if request.caller.tenant.line.as_ref().is_some_and(|line| line.native().is_some()) {
+        return false;
+    }
     let facts = request.ask.route.operation.facts();
     let reads = matches!(request.ask.method, http::Method::GET | http::Method::DELETE) || facts.about_kept_response;
     !reads || request.ask.content.unread || facts.opens_session

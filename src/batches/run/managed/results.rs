@@ -3,7 +3,7 @@
 
 use super::{BatchRun, Halt, LineSender, RunBroken, RunEnd};
 use crate::batches::BatchDocument;
-use crate::batches::document::{BatchStatus, LineUsage};
+use crate::batches::document::{BatchProblem, BatchStatus, LineUsage};
 use crate::batches::guest::BookedAnswer;
 use crate::batches::keep::{KeepError, now_secs};
 use crate::batches::lines::{LineReader, MOST_LINE};
@@ -14,6 +14,7 @@ use crate::upstream::http1::Response;
 use ahash::AHashMap;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
+use gateway_domain::ports::OutsideError;
 use gateway_providers::batch_usage;
 use http::Method;
 use serde::Deserialize;
@@ -22,13 +23,13 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 /// Lines that are counted at once.
-const AT_ONCE: usize = 25;
+pub(super) const AT_ONCE: usize = 25;
 
 /// Where lines stand in the file, and which model they asked for, by what the client calls them.
-struct LinePlaces(AHashMap<[u8; 16], (u64, Option<String>)>);
+pub(super) struct LinePlaces(AHashMap<[u8; 16], (u64, Option<String>)>);
 
 impl LinePlaces {
-    fn key(custom_id: &str) -> [u8; 16] {
+    pub(super) fn key(custom_id: &str) -> [u8; 16] {
         let digest = Sha256::digest(custom_id.as_bytes());
         std::array::from_fn(|place| digest[place])
     }
@@ -71,15 +72,25 @@ struct FoundAnswer {
 }
 
 /// The lines of an answer, one after the other.
-struct AnswerLines {
+pub(super) struct AnswerLines {
     response: Response,
     buffer: BytesMut,
     ended: bool,
 }
 
 impl AnswerLines {
+    /// Of an answer that tells results, or why there are none.
+    pub(super) fn of(opened: Result<Response, OutsideError>) -> Result<Self, KeepError> {
+        let response = opened.map_err(|e| KeepError::Store(e.to_string()))?;
+        if response.status() != 200 {
+            let why = format!("the provider's results are answered with status {}", response.status());
+            return Err(KeepError::Store(why));
+        }
+        Ok(Self { response, buffer: BytesMut::new(), ended: false })
+    }
+
     /// Nothing is lost when it is dropped.
-    async fn next(&mut self) -> Result<Option<Bytes>, KeepError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, KeepError> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
                 return Ok(Some(self.buffer.split_to(end + 1).freeze()));
@@ -129,7 +140,11 @@ impl BatchRun {
     }
 
     async fn failed_there(&mut self, found: NativeBatch) -> Result<RunEnd, RunBroken> {
-        let problems = found.problems();
+        self.fail_with(found.problems()).await
+    }
+
+    /// The batch fails for these.
+    pub(super) async fn fail_with(&mut self, problems: Vec<BatchProblem>) -> Result<RunEnd, RunBroken> {
         let failed = self.batches().change(self.workspace, self.id(), |batch| {
             if !batch.status.has_ended() {
                 batch.problems.clone_from(&problems);
@@ -162,12 +177,7 @@ impl BatchRun {
         (done, log): (&mut EarlierRuns, &mut RunLog),
     ) -> Result<bool, RunBroken> {
         let call = sender.native(Method::GET, format!("/v1/files/{file}/content"), &Value::Null);
-        let response = self.road.open(call, None).await.map_err(|e| KeepError::Store(e.to_string()))?;
-        if response.status() != 200 {
-            let why = format!("the provider's results are answered with status {}", response.status());
-            return Err(KeepError::Store(why).into());
-        }
-        let mut lines = AnswerLines { response, buffer: BytesMut::new(), ended: false };
+        let mut lines = AnswerLines::of(self.road.open(call, None).await)?;
         let mut found = Vec::new();
         loop {
             let next = tokio::select! {
@@ -214,7 +224,11 @@ impl BatchRun {
             let model = body.and_then(|body| body.model);
             let cost = match doubtful.contains(&number) {
                 true => 0,
-                false => sender.book(number, BookedAnswer { status, asked, model, usage }).await,
+                false => {
+                    sender
+                        .book(number, BookedAnswer { status, asked, model, usage, native: None, is_counted: true })
+                        .await
+                }
             };
             LineDone { number, is_good, usage: told.unwrap_or_default(), cost, line }
         });

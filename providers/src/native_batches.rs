@@ -1,0 +1,220 @@
+//! Batches of families whose interface for them is not OpenAI's: what is asked of the provider, and what it tells. A line
+//! goes up as the family's translator made it, and its answer comes back through that translator; neither is known here.
+//! A family is one file. Pure: nothing is sent, and no clock is read.
+
+mod anthropic;
+mod bedrock;
+mod google;
+mod mistral;
+mod vertex;
+
+use bytes::Bytes;
+use gateway_domain::Operation;
+use gateway_domain::cloud::{CloudService, Settings, vertex_project};
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// A call of the provider, by a path below the address of one of its services.
+#[derive(Debug)]
+pub struct BatchCall {
+    pub at: CloudService,
+    pub method: Method,
+    pub path: String,
+    pub body: BatchBody,
+}
+
+#[derive(Debug)]
+pub enum BatchBody {
+    None,
+    Json(Value),
+    /// The lines of the batch, with something around them.
+    Lines(LinesForm),
+}
+
+/// What stands around lines and between them on their way up.
+#[derive(Debug)]
+pub struct LinesForm {
+    pub content_type: String,
+    pub front: String,
+    pub between: &'static str,
+    pub back: String,
+}
+
+/// A line of the batch, as the family's translator made it.
+#[derive(Debug)]
+pub struct NewLine<'a> {
+    /// What the provider is to call it.
+    pub name: &'a str,
+    pub body: &'a RawValue,
+}
+
+/// A batch that is to be made.
+#[derive(Debug)]
+pub struct NewBatchAsk<'a> {
+    /// The gateway's own name for it, by which it is found again.
+    pub own_id: &'a str,
+    pub operation: Operation,
+    /// That of all lines, where the family has one for a batch.
+    pub model: Option<&'a str>,
+    /// Of the client's, for this provider.
+    pub options: &'a Map<String, Value>,
+    /// What went up before, where the family takes lines as a file.
+    pub file: Option<&'a str>,
+    pub place: &'a BatchPlace,
+}
+
+/// What the settings of a target say of where its batches are, on a cloud.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchPlace {
+    pub bucket: Option<String>,
+    /// Project and region, as paths of Google's name them.
+    pub parent: Option<String>,
+}
+
+impl BatchPlace {
+    pub fn of(settings: &Settings) -> Self {
+        let bucket = settings.get("aws_s3_bucket").or_else(|| settings.get("vertex_storage_bucket_name"));
+        let located = settings.get("vertex_region").and_then(|region| Some((vertex_project(settings)?, region)));
+        let parent = located.map(|(project, region)| format!("projects/{project}/locations/{region}"));
+        Self { bucket: bucket.map(str::to_owned), parent }
+    }
+}
+
+/// How a batch stands at its provider, in the words of OpenAI's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NativeState {
+    Validating,
+    InProgress,
+    Finalizing,
+    Completed,
+    Failed,
+    Expired,
+    Cancelling,
+    Cancelled,
+}
+
+impl NativeState {
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Expired | Self::Cancelled)
+    }
+}
+
+/// What the provider tells of a batch.
+#[derive(Debug)]
+pub struct NativeStanding {
+    pub id: String,
+    pub state: NativeState,
+    /// Why it failed.
+    pub problems: Vec<String>,
+    /// How its results are read, once there are some.
+    pub results: Vec<BatchCall>,
+    /// The results themselves, where the provider tells them with the batch.
+    pub told: Vec<NativeLine>,
+}
+
+/// What came of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NativeLine {
+    pub name: String,
+    pub end: LineEnd,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum LineEnd {
+    /// As the provider answered: the translator reads it.
+    Answered {
+        status: u16,
+        body: Bytes,
+    },
+    Cancelled,
+    Expired,
+}
+
+/// A family's interface for batches.
+pub trait NativeBatches: Sync {
+    /// What lines may ask.
+    fn serves(&self, operation: Operation) -> bool;
+    /// Whether all lines of a batch ask for one model, which stands beside them.
+    fn has_one_model(&self) -> bool;
+    /// Whether a line may be called so.
+    fn takes_name(&self, name: &str) -> bool;
+    /// Fields that the client may give for the batch at this provider.
+    fn options(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// Bytes of all lines of a batch, with what stands around them.
+    fn most_up(&self) -> u64 {
+        256 << 20
+    }
+    /// Bytes of what the provider tells of a batch.
+    fn most_told(&self) -> usize {
+        1 << 20
+    }
+    /// What cannot be done without, and is not there.
+    fn lacks(&self, _new: &NewBatchAsk<'_>) -> Option<&'static str> {
+        None
+    }
+    /// A line as it goes up, without what stands between lines.
+    fn line(&self, line: &NewLine<'_>) -> Vec<u8>;
+    /// How lines go up ahead of the batch, as a file of the provider's; `None`: they go with it.
+    fn upload(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        None
+    }
+    /// What the provider calls the file that went up.
+    fn uploaded(&self, _new: &NewBatchAsk<'_>, _body: &[u8]) -> Option<String> {
+        None
+    }
+    /// Removes what went up.
+    fn removal(&self, _file: &str) -> Option<BatchCall> {
+        None
+    }
+    fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall;
+    /// Finds one that an earlier process may have asked for; `None`: the family has no way to.
+    fn search(&self) -> Option<BatchCall> {
+        None
+    }
+    /// The one that was made with this name of the gateway's.
+    fn found(&self, _body: &[u8], _own_id: &str) -> Option<String> {
+        None
+    }
+    fn look(&self, id: &str) -> BatchCall;
+    fn cancel(&self, id: &str) -> BatchCall;
+    /// `None`: this tells of no batch.
+    fn standing(&self, body: &[u8]) -> Option<NativeStanding>;
+    /// A line of the results; `None`: it tells of none.
+    fn answer(&self, line: &[u8]) -> Option<NativeLine>;
+}
+
+/// The interface of a family; `None`: it is OpenAI's, or there is none.
+pub fn native_batches(slug: &str) -> Option<&'static dyn NativeBatches> {
+    match slug {
+        "anthropic" => Some(&anthropic::AnthropicBatches),
+        "bedrock" => Some(&bedrock::BedrockBatches),
+        "google" => Some(&google::GoogleBatches),
+        "mistral-ai" => Some(&mistral::MistralBatches),
+        "vertex-ai" => Some(&vertex::VertexBatches),
+        _ => None,
+    }
+}
+
+fn get(path: String) -> BatchCall {
+    get_at(CloudService::Api, path)
+}
+
+fn get_at(at: CloudService, path: String) -> BatchCall {
+    BatchCall { at, method: Method::GET, path, body: BatchBody::None }
+}
+
+fn post(path: String, body: Value) -> BatchCall {
+    post_at(CloudService::Api, path, body)
+}
+
+fn post_at(at: CloudService, path: String, body: Value) -> BatchCall {
+    BatchCall { at, method: Method::POST, path, body: BatchBody::Json(body) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,382 @@
+//! A batch at a provider whose interface for batches is its own: each line is written as the provider would be asked for
+//! it, and goes up so. What is said to the provider and what it tells is the family's to know; every step is noted before
+//! the next one begins.
+
+use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd};
+use super::results::AT_ONCE;
+use super::{GRACE_SECS, LedModels, LineSender, led_to, read_bytes};
+use crate::batches::document::BatchProblem;
+use crate::batches::guest::LineTask;
+use crate::batches::keep::{KeepError, now_secs};
+use crate::batches::lines::{FileLine, LineReader, MOST_MODELS};
+use crate::batches::upload::pipe;
+use crate::batches::write::{BlobWriter, new_blob};
+use crate::batches::{BatchDocument, LOG, batch_id};
+use crate::upstream::StreamedBody;
+use crate::upstream::http1::Response;
+use crate::{clock, ids};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gateway_domain::Operation;
+use gateway_domain::operation::route;
+use gateway_domain::ports::OutsideError;
+use gateway_providers::native_batches::{
+    BatchBody, BatchCall, BatchPlace, LinesForm, NativeBatches, NativeStanding, NativeState, NewBatchAsk, NewLine,
+    native_batches,
+};
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc::Sender;
+use uuid::Uuid;
+
+/// Problems of lines that are told.
+const MOST_PROBLEMS: usize = 100;
+/// What lines are called at a provider that does not take the names that the client gave them.
+const OWN_NAME: &str = "gw_line_";
+
+/// The lines as they go up, in a blob with one on each line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct WrittenLines {
+    pub(super) blob: Uuid,
+    lines: u64,
+    /// Without what stands between them.
+    bytes: u64,
+    /// Of all of them, where the family has one for a batch.
+    model: Option<String>,
+    place: BatchPlace,
+}
+
+/// How the door writes a line.
+#[derive(Deserialize)]
+struct LineWritten {
+    model: Option<String>,
+    place: BatchPlace,
+    body: Box<RawValue>,
+}
+
+/// What a line is called at the provider.
+pub(super) fn native_name(family: &dyn NativeBatches, custom_id: &str, number: u64) -> String {
+    if family.takes_name(custom_id) && !custom_id.starts_with(OWN_NAME) {
+        return custom_id.to_owned();
+    }
+    format!("{OWN_NAME}{number}")
+}
+
+fn refused<T>(why: String) -> Result<T, RunBroken> {
+    Err(RunBroken::Refused(why))
+}
+
+impl BatchRun {
+    /// The family that the lines are led to, if its interface is its own.
+    pub(super) async fn family(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+    ) -> Result<Option<String>, RunBroken> {
+        let mut reader = LineReader::new(&self.batches().blobs, batch.input);
+        let Some(line) = reader.next().await? else { return Ok(None) };
+        let explained = self.explained(sender, &line).await?;
+        let slug = explained["targets"][0]["provider"].as_str().unwrap_or_default();
+        Ok(native_batches(slug).map(|_| slug.to_owned()))
+    }
+
+    async fn explained(&self, sender: &LineSender, line: &FileLine) -> Result<Value, RunBroken> {
+        let away = || KeepError::Store("what would become of a line cannot be said now".to_owned());
+        Ok(sender.explained(line).await.ok_or_else(away)?)
+    }
+
+    pub(super) async fn run_by_family(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+        family: &'static dyn NativeBatches,
+    ) -> Result<RunEnd, RunBroken> {
+        let slug = self.native.family.clone().unwrap_or_default();
+        let operation = route(&Method::POST, &batch.endpoint).map_or(Operation::Proxy, |routed| routed.operation);
+        if !family.serves(operation) {
+            let instead = "ask for completion_window immediate";
+            return refused(format!("{slug} runs no batches of {}: {instead}", batch.endpoint));
+        }
+        if let Some(name) = sender.setup.options.keys().find(|name| !family.options().contains(&name.as_str())) {
+            return refused(format!("provider_options.{name} is not known to batches of {slug}"));
+        }
+        if self.native.lines.is_none() {
+            match self.write_lines(batch, sender, family).await? {
+                Ok(lines) => self.native.lines = Some(lines),
+                Err(problems) => return self.fail_with(problems).await,
+            }
+            self.note_progress().await?;
+        }
+        let own = batch_id(self.id());
+        let lines = self.native.lines.clone().unwrap_or_default();
+        let mut new = NewBatchAsk {
+            own_id: &own,
+            operation,
+            model: lines.model.as_deref(),
+            options: &sender.setup.options,
+            file: None,
+            place: &lines.place,
+        };
+        if let Some(what) = family.lacks(&new) {
+            return refused(format!("Batches of {slug} need {what}"));
+        }
+        if let (Some(upload), None) = (family.upload(&new), &self.native.file) {
+            let body = self.ask_family(sender, upload, family).await?;
+            let Some(file) = family.uploaded(&new, &body) else {
+                return refused("The provider took the file and told no id".to_owned());
+            };
+            self.native.file = Some(file);
+            self.note_progress().await?;
+        }
+        let file = self.native.file.clone();
+        new.file = file.as_deref();
+        let id = self.made_by_family(batch, sender, (family, &new)).await?;
+        let found = self.standing(sender, family.look(&id), family).await?;
+        if found.state.has_ended() {
+            return self.collect_by_family(batch, sender, (family, found)).await;
+        }
+        if now_secs() > batch.expires + GRACE_SECS {
+            return self.end_without(batch, Halt::Expired).await;
+        }
+        if self.goes_on(&id, found.state == NativeState::Finalizing).await? {
+            self.ask_family(sender, family.cancel(&id), family).await?;
+            self.native.cancelled = true;
+            self.note_progress().await?;
+        }
+        Ok(RunEnd::Later(self.batches().settings.poll))
+    }
+
+    async fn standing(
+        &mut self,
+        sender: &LineSender,
+        call: BatchCall,
+        family: &'static dyn NativeBatches,
+    ) -> Result<NativeStanding, RunBroken> {
+        let body = self.ask_family(sender, call, family).await?;
+        let no_batch = || KeepError::Store("the provider tells no batch".to_owned());
+        Ok(family.standing(&body).ok_or_else(no_batch)?)
+    }
+
+    /// The provider's batch. Where an earlier run may have asked for it and died, it is looked for first, as far as the
+    /// family has a way to.
+    async fn made_by_family(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+        (family, new): (&'static dyn NativeBatches, &NewBatchAsk<'_>),
+    ) -> Result<String, RunBroken> {
+        if let Some(id) = &self.native.batch {
+            return Ok(id.clone());
+        }
+        let mut found = None;
+        if let (Some(search), true) = (family.search(), batch.provider_job.is_some()) {
+            found = family.found(&self.ask_family(sender, search, family).await?, new.own_id);
+        }
+        let id = match found {
+            Some(id) => id,
+            None => {
+                self.batches()
+                    .change(self.workspace, self.id(), |batch| batch.provider_job = Some(String::new()))
+                    .await?;
+                self.standing(sender, family.creation(new), family).await?.id
+            }
+        };
+        if id.is_empty() {
+            return refused("The provider made a batch without an id".to_owned());
+        }
+        self.native.batch = Some(id.clone());
+        self.note_progress().await?;
+        let told = id.clone();
+        self.batches().change(self.workspace, self.id(), |batch| batch.provider_job = Some(told.clone())).await?;
+        Ok(id)
+    }
+
+    /// Asks the provider, and keeps the lease meanwhile; what it tells.
+    pub(super) async fn ask_family(
+        &mut self,
+        sender: &LineSender,
+        call: BatchCall,
+        family: &'static dyn NativeBatches,
+    ) -> Result<Vec<u8>, RunBroken> {
+        let most = family.most_told();
+        match call.body {
+            BatchBody::Lines(_) => read_bytes(self.send_lines(sender, call, family).await?, most).await,
+            BatchBody::None | BatchBody::Json(_) => read_bytes(self.open_native(sender, &call).await, most).await,
+        }
+    }
+
+    /// A call that sends no lines.
+    pub(super) async fn open_native(&self, sender: &LineSender, call: &BatchCall) -> Result<Response, OutsideError> {
+        let body = if let BatchBody::Json(body) = &call.body { body } else { &Value::Null };
+        let native = sender.native(call.method.clone(), format!("/v1/proxy{}", call.path), body);
+        self.road.open(sender.native_at(native, call.at, None), None).await
+    }
+
+    async fn send_lines(
+        &mut self,
+        sender: &LineSender,
+        call: BatchCall,
+        family: &'static dyn NativeBatches,
+    ) -> Result<Result<Response, OutsideError>, RunBroken> {
+        let BatchBody::Lines(form) = call.body else { return Ok(Err(OutsideError::Busy)) };
+        let lines = self.native.lines.clone().unwrap_or_default();
+        let between = lines.lines.saturating_sub(1) * form.between.len() as u64;
+        let whole = lines.bytes + between + (form.front.len() + form.back.len()) as u64;
+        if whole > family.most_up() {
+            return refused(format!(
+                "The lines have {whole} bytes as the provider reads them, of {}",
+                family.most_up()
+            ));
+        }
+        let length = usize::try_from(whole).unwrap_or(usize::MAX);
+        let native = sender.native(call.method, format!("/v1/proxy{}", call.path), &Value::Null);
+        let call = sender.native_at(native, call.at, Some(&form.content_type));
+        let (taker, source) = pipe();
+        let reader = LineReader::new(&self.batches().blobs, lines.blob);
+        self.batches().runtime.spawn(feed(taker, reader, form));
+        let (road, upload) = (self.road.clone(), StreamedBody { source: Box::new(source), length });
+        let mut opening = Box::pin(async move { road.open(call, Some(upload)).await });
+        loop {
+            tokio::select! {
+                opened = &mut opening => return Ok(opened),
+                () = tokio::time::sleep(PULSE) => self.pulse_lease().await?,
+            }
+        }
+    }
+
+    /// All lines as the provider would be asked for them; or what is wrong with some.
+    async fn write_lines(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+        family: &'static dyn NativeBatches,
+    ) -> Result<Result<WrittenLines, Vec<BatchProblem>>, RunBroken> {
+        let blobs = self.batches().blobs.clone();
+        let blob = new_blob(ids::next(clock::now()), self.org(), LOG, batch.expires + 2 * GRACE_SECS);
+        let mut writer = BlobWriter::begin(&blobs, &blob).await?;
+        let mut written = WrittenLines { blob: blob.id, ..WrittenLines::default() };
+        let (mut reader, mut led, mut problems) =
+            (LineReader::new(&blobs, batch.input), LedModels::default(), Vec::new());
+        loop {
+            let mut some = Vec::with_capacity(AT_ONCE);
+            while some.len() < AT_ONCE {
+                let Some(line) = reader.next().await? else { break };
+                self.lead(sender, &line, &mut led).await?;
+                some.push(line);
+            }
+            if some.is_empty() || problems.len() >= MOST_PROBLEMS {
+                break;
+            }
+            let asked = some.iter().map(async |line| (line, write(sender, line).await));
+            for (line, told) in join_all(asked).await {
+                match told.and_then(|told| one_model(family, &mut written, told)) {
+                    Ok(told) => {
+                        let Ok(asked) = line.read() else { continue };
+                        let name = native_name(family, &asked.custom_id, line.number);
+                        let mut text = family.line(&NewLine { name: &name, body: &told.body });
+                        written.lines += 1;
+                        written.place = told.place;
+                        written.bytes += text.len() as u64;
+                        text.push(b'\n');
+                        writer.push(&text).await?;
+                    }
+                    Err(NoLine::Broken(broken)) => return Err(broken),
+                    Err(NoLine::Problem(code, message)) => {
+                        let (param, line) = (Some("body".to_owned()), Some(line.number));
+                        problems.push(BatchProblem { code: code.to_owned(), message, param, line });
+                    }
+                }
+            }
+            self.pulse_lease().await?;
+        }
+        writer.finish().await?;
+        if problems.is_empty() {
+            return Ok(Ok(written));
+        }
+        problems.truncate(MOST_PROBLEMS);
+        self.batches().blobs.delete(self.org(), blob.id).await?;
+        Ok(Err(problems))
+    }
+
+    /// Sees to it that the line has one target that nobody judges.
+    async fn lead(&mut self, sender: &LineSender, line: &FileLine, led: &mut LedModels) -> Result<(), RunBroken> {
+        let Some(model) = line.read().ok().map(|asked| asked.model()) else { return Ok(()) };
+        if led.contains_key(&model) {
+            return Ok(());
+        }
+        if led.len() >= MOST_MODELS {
+            return refused(format!("The file names more than {MOST_MODELS} models"));
+        }
+        let target = led_to(&self.explained(sender, line).await?)?;
+        led.insert(model, target);
+        Ok(())
+    }
+}
+
+/// Why a line does not go up.
+enum NoLine {
+    /// What is wrong with it, as code and message.
+    Problem(&'static str, String),
+    Broken(RunBroken),
+}
+
+async fn write(sender: &LineSender, line: &FileLine) -> Result<LineWritten, NoLine> {
+    let away = |why: String| NoLine::Broken(RunBroken::Failed(KeepError::Store(why)));
+    let body = line.read().map(|asked| Bytes::copy_from_slice(asked.body.get().as_bytes()));
+    let body = body.map_err(|e| NoLine::Problem("invalid_json_line", e.to_string()))?;
+    match sender.done(line.number, body, LineTask::Written).await {
+        Ok((told, _)) => serde_json::from_slice(&told).map_err(|e| away(format!("a line was not written: {e}"))),
+        Err(refusal) => Err(match refusal.status {
+            400 | 403 | 404 | 413 => NoLine::Problem("invalid_request", refusal.message),
+            500 if refusal.message.contains("is not supported") => NoLine::Broken(RunBroken::Refused(refusal.message)),
+            _ => away(refusal.message),
+        }),
+    }
+}
+
+/// Holds a line to the model of those before it, where the family has one for a batch.
+fn one_model(family: &dyn NativeBatches, written: &mut WrittenLines, told: LineWritten) -> Result<LineWritten, NoLine> {
+    if !family.has_one_model() {
+        return Ok(told);
+    }
+    match &written.model {
+        Some(model) if told.model.as_ref() != Some(model) => {
+            let why =
+                format!("All lines of a batch at this provider ask for one model, and the first asks for {model}");
+            Err(NoLine::Problem("mismatched_model", why))
+        }
+        Some(_) => Ok(told),
+        None if told.model.is_none() => {
+            Err(NoLine::Problem("missing_model", "A line of a batch names a model".to_owned()))
+        }
+        None => {
+            written.model.clone_from(&told.model);
+            Ok(told)
+        }
+    }
+}
+
+/// Writes the lines with what stands around them. What breaks off is not whole, and the provider's to refuse.
+async fn feed(taker: Sender<Bytes>, mut reader: LineReader, form: LinesForm) {
+    if taker.send(form.front.into()).await.is_err() {
+        return;
+    }
+    let mut is_first = true;
+    loop {
+        let line = match reader.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(e) => return tracing::warn!(error = %e, "the lines of a batch could not be read while they went up"),
+        };
+        if !std::mem::take(&mut is_first) && taker.send(Bytes::from_static(form.between.as_bytes())).await.is_err() {
+            return;
+        }
+        if taker.send(line.text).await.is_err() {
+            return;
+        }
+    }
+    // Whoever takes nothing more has what it wants.
+    let _ = taker.send(form.back.into()).await;
+}

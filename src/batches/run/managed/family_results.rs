@@ -1,0 +1,237 @@
+//! What came of the lines at a provider with an interface of its own: each answer is read as the client reads it, counted
+//! once, and put down like the answer to a line that the gateway asked itself. The provider tells them in any order.
+
+use super::super::line::{line_id, unanswered};
+use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd, lost_log};
+use super::LineSender;
+use super::family::native_name;
+use super::results::{AT_ONCE, AnswerLines, LinePlaces};
+use crate::batches::BatchDocument;
+use crate::batches::document::{BatchProblem, LineUsage};
+use crate::batches::guest::{BookedAnswer, LineTask};
+use crate::batches::lines::{FileLine, LineReader, line_at};
+use crate::batches::log::{EarlierRuns, LineDone, LogEntry, RunLog};
+use ahash::{AHashMap, AHashSet};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use gateway_domain::ports::Blobs;
+use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Where a line stands in the file of the client.
+#[derive(Clone, Copy)]
+struct LineStand {
+    number: u64,
+    at: u64,
+    length: usize,
+}
+
+/// All lines, by what the provider calls them.
+type NamedLines = AHashMap<[u8; 16], LineStand>;
+
+/// An answer that belongs to a line of ours.
+struct FoundLine {
+    line: LineStand,
+    end: LineEnd,
+}
+
+/// An answer as the door reads it.
+#[derive(Deserialize)]
+struct AnswerRead {
+    status: u16,
+    input: u64,
+    output: u64,
+    body: Box<RawValue>,
+}
+
+/// What all answers are put down with.
+struct AnswerBook {
+    family: &'static dyn NativeBatches,
+    lines: NamedLines,
+    sender: LineSender,
+    blobs: Arc<dyn Blobs>,
+    input: Uuid,
+}
+
+impl BatchRun {
+    /// The provider's batch has ended: so does this one.
+    pub(super) async fn collect_by_family(
+        &mut self,
+        batch: &BatchDocument,
+        sender: &LineSender,
+        (family, found): (&'static dyn NativeBatches, NativeStanding),
+    ) -> Result<RunEnd, RunBroken> {
+        let is_cancelled = batch.cancelling.is_some();
+        let halt = match found.state {
+            NativeState::Failed => {
+                let told = |message| {
+                    let (code, param, line) = ("provider_failed".to_owned(), None, None);
+                    BatchProblem { code, message, param, line }
+                };
+                return self.fail_with(found.problems.into_iter().map(told).collect()).await;
+            }
+            NativeState::Cancelled => Halt::Cancelled,
+            NativeState::Expired => Halt::Expired,
+            _ if is_cancelled => Halt::Cancelled,
+            _ => Halt::Unanswered,
+        };
+        let lines = self.named_lines(batch, family).await?;
+        let (mut done, mut log) = self.begin_log(batch).await?;
+        let blobs = self.batches().blobs.clone();
+        let book = AnswerBook { family, lines, sender: sender.clone(), blobs, input: batch.input };
+        let mut told = found.told.into_iter().filter_map(|told| found_line(told, &book.lines)).collect::<Vec<_>>();
+        while !told.is_empty() {
+            let rest = told.split_off(told.len().min(AT_ONCE));
+            self.put_down(&book, std::mem::replace(&mut told, rest), (&mut done, &mut log)).await?;
+        }
+        for call in found.results {
+            let opened = self.open_native(sender, &call).await;
+            let is_nowhere = opened.as_ref().is_ok_and(|answer| answer.status() == 404);
+            if is_nowhere && found.state != NativeState::Completed {
+                // It ended before there were any.
+                continue;
+            }
+            let mut answers = AnswerLines::of(opened)?;
+            if !self.read_answers(&book, &mut answers, (&mut done, &mut log)).await? {
+                return Ok(RunEnd::Later(std::time::Duration::ZERO));
+            }
+        }
+        self.finalize(batch, &done, Some(halt)).await?;
+        let removal = self.native.file.as_deref().and_then(|file| family.removal(file));
+        if let Some(removal) = removal {
+            self.remove_there(sender, removal, family).await;
+        }
+        Ok(RunEnd::Ended)
+    }
+
+    /// What stays there is the provider's to remove.
+    async fn remove_there(&mut self, sender: &LineSender, removal: BatchCall, family: &'static dyn NativeBatches) {
+        let _: Result<Vec<u8>, RunBroken> = self.ask_family(sender, removal, family).await;
+    }
+
+    async fn named_lines(
+        &mut self,
+        batch: &BatchDocument,
+        family: &'static dyn NativeBatches,
+    ) -> Result<NamedLines, RunBroken> {
+        let (mut lines, mut reader) = (NamedLines::default(), LineReader::new(&self.batches().blobs, batch.input));
+        while let Some(line) = reader.next().await? {
+            if let Ok(asked) = line.read() {
+                let name = native_name(family, &asked.custom_id, line.number);
+                let (number, at, length) = (line.number, line.at, line.text.len());
+                lines.insert(LinePlaces::key(&name), LineStand { number, at, length });
+            }
+            self.pulse_lease().await?;
+        }
+        Ok(lines)
+    }
+
+    /// False: this process takes leave.
+    async fn read_answers(
+        &mut self,
+        book: &AnswerBook,
+        answers: &mut AnswerLines,
+        (done, log): (&mut EarlierRuns, &mut RunLog),
+    ) -> Result<bool, RunBroken> {
+        let mut found = Vec::new();
+        loop {
+            let next = tokio::select! {
+                next = answers.next() => next?,
+                () = tokio::time::sleep(PULSE) => {
+                    self.pulse_lease().await?;
+                    continue;
+                }
+            };
+            let has_ended = next.is_none();
+            found.extend(next.and_then(|line| found_line(book.family.answer(line.trim_ascii())?, &book.lines)));
+            if found.len() >= AT_ONCE || has_ended {
+                if (self.runner.draining)() {
+                    return Ok(false);
+                }
+                self.put_down(book, std::mem::take(&mut found), (done, log)).await?;
+            }
+            if has_ended {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Each is noted before it is counted, so that none is counted twice; one that an earlier run was about to count when
+    /// it died is not counted again.
+    async fn put_down(
+        &mut self,
+        book: &AnswerBook,
+        mut found: Vec<FoundLine>,
+        (done, log): (&mut EarlierRuns, &mut RunLog),
+    ) -> Result<(), RunBroken> {
+        let mut seen = AHashSet::new();
+        found.retain(|answer| !done.done.contains(&answer.line.number) && seen.insert(answer.line.number));
+        if found.is_empty() {
+            return Ok(());
+        }
+        log.note(&[LogEntry::Sent(found.iter().map(|answer| answer.line.number).collect())]).await.map_err(lost_log)?;
+        let doubtful = &done.doubtful;
+        let counted = found.into_iter().map(|answer| {
+            let is_counted = !doubtful.contains(&answer.line.number);
+            book.line(answer, is_counted)
+        });
+        let counted: Result<Vec<LineDone>, RunBroken> = join_all(counted).await.into_iter().collect();
+        let counted: Vec<LogEntry> = counted?.into_iter().map(LogEntry::Done).collect();
+        log.note(&counted).await.map_err(lost_log)?;
+        for entry in &counted {
+            done.note(entry);
+        }
+        self.pulse(done).await
+    }
+}
+
+fn found_line(told: NativeLine, lines: &NamedLines) -> Option<FoundLine> {
+    let line = *lines.get(&LinePlaces::key(&told.name))?;
+    Some(FoundLine { line, end: told.end })
+}
+
+impl AnswerBook {
+    /// Reads what was answered, and counts it.
+    async fn line(&self, found: FoundLine, is_counted: bool) -> Result<LineDone, RunBroken> {
+        let LineStand { number, at, length } = found.line;
+        let text = line_at(&self.blobs, self.input, (at, length)).await?;
+        let line = FileLine { number, at, text };
+        let id = line_id(self.sender.batch, number);
+        let (custom_id, body) = match line.read() {
+            Ok(asked) => (asked.custom_id.clone(), Bytes::copy_from_slice(asked.body.get().as_bytes())),
+            Err(_) => (String::new(), Bytes::new()),
+        };
+        let without = |halt: (&str, &str)| done(number, &unanswered(&id, &custom_id, halt));
+        let (status, native) = match found.end {
+            LineEnd::Cancelled => return Ok(without(Halt::Cancelled.told())),
+            LineEnd::Expired => return Ok(without(Halt::Expired.told())),
+            LineEnd::Answered { status, body } => (status, Some(body)),
+        };
+        let booked = BookedAnswer { status, asked: None, model: None, usage: None, native, is_counted };
+        let read = match self.sender.done(number, body, LineTask::Booked(Box::new(booked))).await {
+            Ok((told, cost)) => serde_json::from_slice::<AnswerRead>(&told).ok().map(|read| (read, cost)),
+            Err(refusal) => {
+                let why = refusal.message;
+                tracing::warn!(batch = %self.sender.batch, line = number, why, "an answer of a batch was not read");
+                None
+            }
+        };
+        let Some((read, cost)) = read else {
+            return Ok(without(("answer_unreadable", "The provider's answer to this line could not be read.")));
+        };
+        let response = json!({ "status_code": read.status, "request_id": id, "body": read.body });
+        let line = json!({ "id": id, "custom_id": custom_id, "response": response, "error": null });
+        let usage = LineUsage { input: read.input, output: read.output };
+        Ok(LineDone { usage, cost, is_good: (200..300).contains(&read.status), ..done(number, &line) })
+    }
+}
+
+/// A line that was not answered well, and cost nothing.
+fn done(number: u64, line: &Value) -> LineDone {
+    let line = RawValue::from_string(line.to_string()).unwrap_or_default();
+    LineDone { number, is_good: false, usage: LineUsage::default(), cost: 0, line }
+}

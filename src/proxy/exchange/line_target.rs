@@ -1,0 +1,92 @@
+//! The target of a line that goes up in a batch of the provider's own: how it is asked there, and how its answer reads.
+//! The same as for a request that is made, but that nothing is sent.
+
+use crate::proxy::call::Resolved;
+use crate::proxy::request::Request;
+use crate::proxy::routing::Routing;
+use crate::proxy::{shape, target};
+use bytes::Bytes;
+use gateway_domain::config::Leaf;
+use gateway_domain::usage::ServiceTier;
+use gateway_domain::{Fault, Usage};
+use gateway_providers::native_batches::BatchPlace;
+use std::sync::Arc;
+
+/// The target with the leaf of the plan that leads to it.
+pub(crate) struct LineTarget<'a> {
+    request: &'a Request,
+    leaf: Arc<Leaf>,
+    aim: target::Aim,
+}
+
+/// What a provider answered to a line, as the client reads it.
+pub(crate) struct LineRead {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+    /// At the tier for batches.
+    pub(crate) usage: Option<Usage>,
+    pub(crate) model: Option<String>,
+}
+
+impl<'a> LineTarget<'a> {
+    pub(crate) fn of(request: &'a Request, routing: &Routing) -> Result<Self, Fault> {
+        let leaf = routing.plan.leaf().clone();
+        let aim = target::resolve(&leaf, routing.inline, request)?;
+        Ok(Self { request, leaf, aim })
+    }
+
+    pub(crate) fn provider(&self) -> &'static str {
+        self.aim.adapter.info().slug
+    }
+
+    pub(crate) fn model(&self) -> Option<&str> {
+        self.aim.model.as_deref()
+    }
+
+    /// Where its batches are.
+    pub(crate) fn place(&self) -> BatchPlace {
+        BatchPlace::of(&self.aim.settings)
+    }
+
+    fn resolved(&self) -> Result<Resolved<'_>, Fault> {
+        let content = shape::content(self.request, &self.leaf)?;
+        Ok(Resolved { leaf: &self.leaf, aim: self.aim.clone(), content, guarded: None, binder: None, keeps: false })
+    }
+
+    /// The body that the provider would be asked with.
+    pub(crate) fn written(&self) -> Result<Bytes, Fault> {
+        Ok(self.resolved()?.asked(self.request)?.body.join())
+    }
+
+    pub(crate) fn read(&self, status: u16, native: &Bytes) -> LineRead {
+        let Ok(resolved) = self.resolved() else {
+            return LineRead { status, body: native.clone(), usage: None, model: None };
+        };
+        let call = resolved.call(self.request);
+        let failed = |failure: gateway_providers::Failure, status: u16| LineRead {
+            status,
+            body: failure.body,
+            usage: failure.usage.map(|usage| at_batch_tier(*usage)),
+            model: None,
+        };
+        if !(200..300).contains(&status) {
+            return failed(self.aim.adapter.failure(&call, status, native), status);
+        }
+        match self.aim.adapter.response(&call, native) {
+            Ok(reply) => {
+                let usage = reply.usage.map(at_batch_tier);
+                LineRead { status, body: reply.body, usage, model: reply.model }
+            }
+            Err(failure) => {
+                let status = failure.status;
+                failed(failure, status)
+            }
+        }
+    }
+}
+
+fn at_batch_tier(usage: Usage) -> Usage {
+    let mut usage = usage.bounded();
+    usage.detail.tier = ServiceTier::Batch;
+    usage
+}

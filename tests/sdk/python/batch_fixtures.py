@@ -1,0 +1,137 @@
+"""What is asked of providers for batches, and what they tell of them, held against their own SDKs.
+
+`batch_fixtures.py FOLDER` reads `providers/tests/batches` and prints what was read by whom.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+import anthropic.types.messages as claude
+import anthropic.types.messages.batch_create_params as claude_params
+import bedrock
+import botocore.config
+import mistralai.client.models as mistral
+from google.genai import batches as genai_batches
+from google.genai import types as gemini
+from pydantic import TypeAdapter
+
+CALL = re.compile(r"^(?:(Control|Storage): )?(GET|POST|PUT|DELETE) (/\S*)$", re.M)
+
+
+def calls(case):
+    """Service, method, path and body of each call."""
+    parts = CALL.split((case / "calls.http").read_text())[1:]
+    return [tuple(parts[at : at + 3]) + (parts[at + 3].strip(),) for at in range(0, len(parts), 4)]
+
+
+def made(case, end):
+    return next(json.loads(body) for _, method, path, body in calls(case) if method == "POST" and path.endswith(end))
+
+
+def lines(case, end):
+    body = next(body for _, method, path, body in calls(case) if method in ("POST", "PUT") and path.endswith(end))
+    return [json.loads(line) for line in body.splitlines() if line.startswith("{")]
+
+
+def told(case):
+    return [(path.stem.removeprefix("told-"), json.loads(path.read_text())) for path in sorted(case.glob("told-*.json"))]
+
+
+def results(case):
+    return [json.loads(line) for line in (case / "results.jsonl").read_text().splitlines()]
+
+
+def anthropic(case):
+    body = next(body for _, method, path, body in calls(case) if path == "/messages/batches")
+    asked = json.loads(body.split("\n", 1)[1])
+    for request in asked["requests"]:
+        TypeAdapter(claude_params.Request).validate_python(request)
+    for _, batch in told(case):
+        claude.MessageBatch.model_validate(batch)
+    for line in results(case):
+        TypeAdapter(claude.MessageBatchIndividualResponse).validate_python(line)
+
+
+def mistral_ai(case):
+    for line in lines(case, "/files"):
+        mistral.BatchRequest.model_validate(line)
+    mistral.CreateBatchJobRequest.model_validate(made(case, "/batch/jobs"))
+    for _, job in told(case):
+        read = mistral.BatchJob.model_validate(job)
+        assert read.status in ("QUEUED", "RUNNING", "SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLATION_REQUESTED", "CANCELLED")
+
+
+def put_by_botocore(bucket, key, body):
+    """Where botocore itself would put an object, as method and path."""
+    config = botocore.config.Config(s3={"addressing_style": "path"}, signature_version="s3v4")
+    client = bedrock.SESSION.create_client(
+        "s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="s", config=config
+    )
+    seen = []
+
+    def catch(request, **_):
+        seen.append((request.method, re.sub(r"^https://[^/]+", "", request.url)))
+        raise ConnectionError
+
+    client.meta.events.register("before-send.s3", catch)
+    try:
+        client.put_object(Bucket=bucket, Key=key, Body=body)
+    except ConnectionError:
+        pass
+    return seen[0]
+
+
+def bedrock_jobs(case):
+    create = bedrock.CONTROL.operation_model("CreateModelInvocationJob")
+    get = bedrock.CONTROL.operation_model("GetModelInvocationJob")
+    bedrock.held(create.input_shape, made(case, "/model-invocation-job"), "the job")
+    for name, job in told(case):
+        bedrock.held((create if name == "created" else get).output_shape, job, name)
+    converse = bedrock.RUNTIME.operation_model("Converse")
+    for line in lines(case, "/lines.jsonl"):
+        # The model stands in the job.
+        body = {**line["modelInput"]}
+        for name, value in body.items():
+            bedrock.held(converse.input_shape.members[name], value, name)
+    for line in results(case):
+        if "modelOutput" in line:
+            bedrock.held(converse.output_shape, line["modelOutput"], "an answer")
+    _, method, path, body = next(call for call in calls(case) if call[0] == "Storage" and call[1] == "PUT")
+    bucket, key = path.lstrip("/").split("/", 1)
+    assert put_by_botocore(bucket, key, b"x") == (method, path), (method, path)
+    paths = {(method, path) for service, method, path, _ in calls(case) if service == "Control"}
+    for operation in ("CreateModelInvocationJob", "GetModelInvocationJob", "StopModelInvocationJob"):
+        http = bedrock.CONTROL.operation_model(operation).http
+        assert (http["method"], http["requestUri"].replace("{jobIdentifier}", "ID")) in paths, operation
+
+
+def google(case):
+    for name, batch in told(case):
+        read = gemini.BatchJob.model_validate(genai_batches._BatchJob_from_mldev(batch))
+        assert read.name == "batches/123456" and read.state.name.endswith(name.upper()), (name, read.state)
+    body = next(body for _, method, path, body in calls(case) if path.endswith(":batchGenerateContent"))
+    asked = json.loads(body.split("\n", 1)[1])["batch"]
+    assert asked["displayName"] and asked["inputConfig"]["requests"]["requests"], asked
+
+
+def vertex(case):
+    for name, job in told(case):
+        read = gemini.BatchJob.model_validate(genai_batches._BatchJob_from_vertex(job))
+        assert read.state.name.endswith(name) or name == "claude", (name, read.state)
+    job = made(case, "/batchPredictionJobs")
+    source = genai_batches._BatchJobSource_from_vertex(job["inputConfig"])
+    assert gemini.BatchJobSource.model_validate(source).gcs_uri == job["inputConfig"]["gcsSource"]["uris"]
+    destination = genai_batches._BatchJobDestination_from_vertex(job["outputConfig"])
+    assert gemini.BatchJobDestination.model_validate(destination).gcs_uri.startswith("gs://")
+
+
+READERS = {"anthropic": anthropic, "bedrock": bedrock_jobs, "google": google, "mistral-ai": mistral_ai, "vertex-ai": vertex}
+
+if __name__ == "__main__":
+    root = pathlib.Path(sys.argv[1])
+    assert {path.name for path in root.iterdir()} == READERS.keys(), "every family has a reader"
+    for name, reader in READERS.items():
+        reader(root / name)
+        print("ok", name)
