@@ -16,6 +16,7 @@ mod in_flight;
 mod issuers;
 mod kept_responses;
 mod limits;
+mod mcp_lines;
 mod metrics;
 mod otlp;
 mod peers;

@@ -49,7 +49,7 @@ pub(crate) use credential_trial::CredentialTester;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, UnpricedCalls};
 pub(crate) use intake::known_key;
-pub(crate) use mcp::{McpAuthorization, McpFigures, McpPeople, McpSettings, McpState};
+pub(crate) use mcp::{DuplexBounds, McpAuthorization, McpFigures, McpPeople, McpSettings, McpState};
 pub(crate) use own_tokens::OwnTokens;
 pub(crate) use routing::{BreakerStates, InlineConfigs};
 pub(crate) use settings::ProxySettings;

@@ -13,6 +13,7 @@ mod heartbeat;
 mod key_uses;
 mod leftovers;
 mod log_upkeep;
+mod mcp_state;
 mod mcp_syncs;
 mod process;
 mod proxy_port;
@@ -32,6 +33,7 @@ use crate::health::HealthComponents;
 use crate::in_flight::InFlight;
 use crate::issuers::{self, Issuers};
 use crate::limits::{LimitOutlook, Limits};
+use crate::mcp_lines::OpenLines;
 use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
 use crate::otlp::Otlp;
@@ -39,13 +41,13 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveCounts, LiveParts, McpAuthorization, McpFigures, McpPeople, McpSettings, McpState,
-    OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    Gateway, InlineConfigs, LiveCounts, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
+use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
-use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, idle};
+use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs, idle};
 use crate::usage_checkpoint::UsageCheckpoint;
 use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer};
 pub(crate) use blob_places::relocate as relocate_blobs;
@@ -60,6 +62,7 @@ use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
+use mcp_state::{McpBacking, mcp_state};
 pub(crate) use process::Process;
 use redis::Shelves;
 use secrets::NodeParts;
@@ -135,7 +138,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
     let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
     let gateway = Gateway {
-        mcp: mcp_state(&settings, &booted, &process, &metrics, people(app, &metrics, &control)?)?,
+        mcp: mcp_state(&settings, &booted, &process, McpBacking::new(app, (&metrics, &control), &calling.programs)?)?,
         own_tokens: OwnTokens::default(),
         batches: batches::open(&settings, &booted, (&metrics, &control))?,
         explainer,
@@ -155,7 +158,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         control: control_plane(&settings, router, &control)?,
         flight: flight.clone(),
     };
-    let last = FinalFlush { accounts, uses, guardrails, runtime: control.handle().clone() };
+    let last = FinalFlush::new(accounts, uses, (guardrails, gateway.mcp.programs()), &control);
     let seats = proxy_port::seats(&settings, descriptors, &metrics)?;
     let listening = proxy_port::listen(&settings, upgrade)?;
     let ports = (stop_admin, listening.clone());
@@ -189,47 +192,6 @@ fn look_after(
     Ok(())
 }
 
-fn mcp_state(
-    settings: &Settings,
-    booted: &Booted,
-    process: &Arc<Process>,
-    metrics: &Metrics,
-    people: McpPeople,
-) -> Result<Arc<McpState>, String> {
-    // The place where browsers reach this installation is one of its own.
-    let public = settings.public_url.iter().map(|url| {
-        let mut parts = url.splitn(4, '/');
-        let (scheme, host) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
-        format!("{scheme}//{host}")
-    });
-    let origins: Vec<String> = settings.mcp_allowed_origins.iter().cloned().chain(public).collect();
-    let origins = CorsOrigins::parse(&origins).map_err(|why| why.replace("--cors-origins", "--mcp-allowed-origins"))?;
-    let authorization = McpAuthorization::new(settings.public_url.as_deref(), &settings.mcp_authorization_servers)?;
-    let told = McpSettings {
-        session_ttl: settings.mcp_session_ttl.0,
-        silence: settings.mcp_timeout.0,
-        longest: settings.mcp_max_time.0,
-        list_ttl: settings.mcp_list_ttl.0,
-        origins,
-        public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
-        trusted: booted.trusted.clone(),
-        authorization,
-    };
-    let process = process.clone();
-    let state = McpState::new(booted.vault.clone(), told, move || process.is_draining());
-    let state = Arc::new(state.with_people(people));
-    let figures = McpFigures::new(state.clone()).and_then(|figures| metrics.register(Box::new(figures)));
-    figures.map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    Ok(state)
-}
-
-/// Who have accounts at MCP servers.
-fn people(app: App, metrics: &Metrics, control: &Runtime) -> Result<McpPeople, String> {
-    let people = McpPeople::new(app, control.handle().clone());
-    people.watch(metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    Ok(people)
-}
-
 /// What makes calls, of providers and of services that guardrails ask.
 struct Calling {
     dns: Dns,
@@ -239,14 +201,18 @@ struct Calling {
     unpriced: UnpricedCalls,
     ids: Arc<dyn IdSeal>,
     explainer: Arc<Explainer>,
+    /// Programs that are MCP servers.
+    programs: Arc<Programs>,
 }
 
 impl Calling {
     /// Gives the control plane what it calls others with.
     fn equip(&self, app: App, booted: &Booted, limits: &Arc<Limits>) -> App {
         let trials = Trials::new(self.guardrails.clone(), booted.live.clone(), limits.clone());
-        let asking = CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
-        let asking: Arc<dyn Outside> = Arc::new(asking);
+        let asking = Arc::new(CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn));
+        let lines = OpenLines::new(asking.clone(), self.programs.clone());
+        let app = App { mcp_lines: Some(Arc::new(lines)), ..app };
+        let asking: Arc<dyn Outside> = asking;
         let outlook = LimitOutlook { live: booted.live.clone(), limits: limits.clone() };
         let app =
             App { trials: Some(Arc::new(trials)), outside: Some(asking), key_limits: Some(Arc::new(outlook)), ..app };
@@ -266,7 +232,9 @@ impl Calling {
         watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         let unpriced = UnpricedCalls::new(metrics.clone());
         let ids = booted.ids.clone();
-        Ok(Self { dns, dialer, credentials, guardrails, unpriced, ids, explainer: Arc::default() })
+        let (specs, path) = (settings.mcp.specs()?, program_path());
+        let programs = Arc::new(Programs::new(specs, path, settings.mcp_programs, control.handle().clone()));
+        Ok(Self { dns, dialer, credentials, guardrails, unpriced, ids, explainer: Arc::default(), programs })
     }
 
     fn parts(

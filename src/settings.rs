@@ -2,12 +2,14 @@
 //! Precedence: flag, environment, file, default. The only place that reads the environment.
 
 pub(crate) mod aws;
+pub(crate) mod mcp;
 
 pub(crate) use crate::units::LogBodies;
 use crate::units::{ListenAddress, ListenAddresses, Size, Span};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use gateway_admin::Setting;
+use mcp::McpFile;
 use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
@@ -165,12 +167,17 @@ macro_rules! settings {
                 $(#[serde(deserialize_with = $list)])?
                 pub(crate) $name: $($flag)+,
             )+
+            /// Of the file alone.
+            #[arg(skip)]
+            mcp: McpFile,
         }
 
         /// What is in force.
         #[derive(Clone, Debug)]
         pub(crate) struct Settings {
             $($(#[doc = $doc])+ pub(crate) $name: $ty,)+
+            /// Programs that MCP integrations may name.
+            pub(crate) mcp: McpFile,
         }
 
         /// What the help says of each setting beside its own words, which win where they tell the default.
@@ -201,7 +208,7 @@ macro_rules! settings {
                         effective.push(Effective { name: stringify!($name), value: value_shown, source });
                         value
                     },
-                )+};
+                )+ mcp: file.mcp };
                 (settings, effective)
             }
         }
@@ -288,6 +295,10 @@ settings! {
     address_rate: [Option<u64>] as u64 = 0, "GATEWAY_ADDRESS_RATE" in "Limits";
     /// Requests with unknown keys from one address in a second before the rest is refused unseen. 0 is no limit
     unknown_key_rate: [Option<u64>] as u64 = 50, "GATEWAY_UNKNOWN_KEY_RATE" in "Limits";
+    /// Connections to MCP servers over SSE that may be open at once; idle ones make room, then calls are 503
+    mcp_connections: [Option<usize>] as usize = 1000, "GATEWAY_MCP_CONNECTIONS" in "Limits";
+    /// Programs of MCP integrations (stdio) that may run at once; idle ones make room, then calls are 503
+    mcp_programs: [Option<usize>] as usize = 64, "GATEWAY_MCP_PROGRAMS" in "Limits";
     /// Idle upstream connections kept for each target and thread
     upstream_pool_size: [Option<usize>] as usize = 256, "GATEWAY_UPSTREAM_POOL_SIZE" in "Limits";
     /// Refuse inline config, provider and host selection for every organisation
@@ -347,6 +358,8 @@ settings! {
     mcp_sync_interval: [Option<Span>] as Span = Span::secs(900), "GATEWAY_MCP_SYNC_INTERVAL" in "Clocks";
     /// How long a list of an MCP server that keeps no sessions is kept, if the server does not say otherwise; 0 keeps none
     mcp_list_ttl: [Option<Span>] as Span = Span::secs(60), "GATEWAY_MCP_LIST_TTL" in "Clocks";
+    /// How long a connection to an MCP server over SSE or to a program stays open that nobody uses
+    mcp_connection_idle: [Option<Span>] as Span = Span::secs(300), "GATEWAY_MCP_CONNECTION_IDLE" in "Clocks";
     /// How long a session with an MCP server lasts
     mcp_session_ttl: [Option<Span>] as Span = Span::secs(86_400), "GATEWAY_MCP_SESSION_TTL" in "Clocks";
 
@@ -506,6 +519,7 @@ impl Settings {
             ));
         }
         self.check_records()?;
+        self.mcp.check()?;
         for (name, key) in [("admin", &self.bootstrap_admin_key), ("workspace", &self.bootstrap_workspace_key)] {
             if key.as_ref().is_some_and(|k| k.len() < 32) {
                 return Err(format!("--bootstrap-{name}-key must be at least 32 characters"));

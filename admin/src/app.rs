@@ -9,7 +9,7 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
     AlertStandings, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports, Feedbacks,
-    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, McpAccounts, NodeRegistry,
+    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, McpAccounts, McpLines, NodeRegistry,
     OauthStore, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings,
     TokenCounts, Tokens, Vault,
 };
@@ -17,6 +17,7 @@ use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -201,6 +202,10 @@ pub struct App {
     pub credentials: Option<Arc<dyn CredentialTrials>>,
     /// Calls addresses that admins name, MCP servers and hooks of alerts; `None`: nothing here does.
     pub outside: Option<Arc<dyn Outside>>,
+    /// Connections to MCP servers that stay open while they are asked; `None`: nothing here makes any.
+    pub mcp_lines: Option<Arc<dyn McpLines>>,
+    /// Programs that the operator named, as MCP integrations may.
+    pub mcp_programs: Arc<BTreeSet<String>>,
     /// How alert rules stand.
     pub alerts: Arc<dyn AlertStandings>,
     /// Tells what a key is held to; `None`: nothing here counts.

@@ -1,7 +1,7 @@
 //! Asks an MCP server who it is and what it offers, as a client without capabilities would: in the modern way first, and
 //! where that is not understood by opening a session. Stores nothing.
 
-use gateway_domain::ports::{Outside, OutsideCall, OutsideReply};
+use gateway_domain::ports::{McpLine, Outside, OutsideCall, OutsideReply};
 use gateway_domain::resource::mcp::McpSync;
 use gateway_domain::time::Timestamp;
 use gateway_mcp::filter::McpKind;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// For the whole of it.
-const WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const WITHIN: Duration = Duration::from_secs(10);
 /// Of one answer.
 const MOST_REPLY: usize = 4 << 20;
 /// Of everything that it offers, and how many things that may be.
@@ -49,10 +49,16 @@ impl Probed {
     }
 }
 
-pub(crate) async fn probe(outside: &dyn Outside, target: &ProbeTarget, clock: fn() -> Timestamp) -> Probed {
+/// With a line all is said over that, and in the way of those that open a session.
+pub(crate) async fn probe(
+    (outside, line): (&dyn Outside, Option<Box<dyn McpLine>>),
+    target: &ProbeTarget,
+    clock: fn() -> Timestamp,
+) -> Probed {
     let began = clock();
     let mut asking = ProbeTalk {
         outside,
+        line,
         target,
         clock,
         began,
@@ -71,6 +77,7 @@ pub(crate) async fn probe(outside: &dyn Outside, target: &ProbeTarget, clock: fn
 
 struct ProbeTalk<'a> {
     outside: &'a dyn Outside,
+    line: Option<Box<dyn McpLine>>,
     target: &'a ProbeTarget,
     clock: fn() -> Timestamp,
     began: Timestamp,
@@ -85,7 +92,8 @@ struct ProbeTalk<'a> {
 
 impl ProbeTalk<'_> {
     async fn ask(&mut self) -> Result<McpSync, String> {
-        let opened = match self.discover().await {
+        let discovered = if self.line.is_none() { self.discover().await } else { None };
+        let opened = match discovered {
             Some(discovered) => discovered,
             None => self.open_session().await?,
         };
@@ -161,7 +169,10 @@ impl ProbeTalk<'_> {
         let version = version.as_deref().and_then(McpVersion::parse);
         self.version = Some(version.ok_or("the server speaks a version that is not known here")?);
         let note = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
-        self.post("notifications/initialized", note).await?;
+        match &mut self.line {
+            Some(line) => line.send(note).await?,
+            None => drop(self.post("notifications/initialized", note).await?),
+        }
         Ok(result)
     }
 
@@ -204,14 +215,14 @@ impl ProbeTalk<'_> {
         if !params.is_null() {
             body["params"] = params;
         }
-        let reply = self.post(method, body.to_string()).await?;
-        if method == "initialize" {
-            self.session = reply.headers.get("mcp-session-id").cloned();
-        }
-        let text = message(&reply, id).ok_or_else(|| {
-            let kind = if (200..300).contains(&reply.status) { "with no answer to what was asked" } else { "" };
-            format!("the server answered {} to {method} {kind}", reply.status).trim_end().to_owned()
-        })?;
+        let text = match &mut self.line {
+            Some(line) => {
+                let passed = u64::try_from((self.clock)().0 - self.began.0).unwrap_or(0);
+                let left = WITHIN.saturating_sub(Duration::from_micros(passed));
+                asked_over(&mut **line, (body.to_string(), id), left).await?
+            }
+            None => self.posted(method, body.to_string(), id).await?,
+        };
         let answer = RawObject::parse(&text).map_err(|_| "the server's answer cannot be read".to_owned())?;
         if let Some(error) = answer.object("error") {
             let offered = error.object("data").and_then(|data| data.raw("supported").map(str::to_owned));
@@ -221,6 +232,18 @@ impl ProbeTalk<'_> {
             return Err(format!("the server answered {method} with an error: {}", short(&said)));
         }
         answer.raw("result").map(str::to_owned).ok_or_else(|| "the server's answer has no result".to_owned())
+    }
+
+    /// The answer to the request with this number.
+    async fn posted(&mut self, method: &str, body: String, id: u64) -> Result<String, String> {
+        let reply = self.post(method, body).await?;
+        if method == "initialize" {
+            self.session = reply.headers.get("mcp-session-id").cloned();
+        }
+        message(&reply, id).ok_or_else(|| {
+            let kind = if (200..300).contains(&reply.status) { "with no answer to what was asked" } else { "" };
+            format!("the server answered {} to {method} {kind}", reply.status).trim_end().to_owned()
+        })
     }
 
     async fn post(&mut self, method: &str, body: String) -> Result<OutsideReply, String> {
@@ -251,7 +274,7 @@ impl ProbeTalk<'_> {
     }
 
     async fn send(
-        &self,
+        &mut self,
         method: Method,
         headers: Vec<(HeaderName, HeaderValue)>,
         body: String,
@@ -266,9 +289,10 @@ impl ProbeTalk<'_> {
     }
 
     /// A session that was opened is closed; whether the server minds is its own matter.
-    async fn leave(&self) {
+    async fn leave(&mut self) {
         if self.session.is_some() {
-            let _ = self.send(Method::DELETE, self.headers(), String::new()).await;
+            let headers = self.headers();
+            let _ = self.send(Method::DELETE, headers, String::new()).await;
         }
     }
 }
@@ -288,9 +312,19 @@ impl ProbeRoom {
     }
 }
 
+/// One request over a line. What the server says meanwhile is nobody's.
+async fn asked_over(line: &mut dyn McpLine, (body, id): (String, u64), within: Duration) -> Result<String, String> {
+    line.send(body).await?;
+    line.until(within, &|text| is_answer(text.trim(), id)).await
+}
+
+fn is_answer(text: &str, id: u64) -> bool {
+    matches!(RpcMessage::parse(text), Ok(RpcMessage::Response { id: of, .. }) if of.is(&id.to_string()))
+}
+
 /// The answer to the request with this number, by itself or among events.
 fn message(reply: &OutsideReply, id: u64) -> Option<String> {
-    let is_answer = |text: &str| matches!(RpcMessage::parse(text), Ok(RpcMessage::Response { id: of, .. }) if of.is(&id.to_string()));
+    let is_answer = |text: &str| is_answer(text, id);
     let kind = reply.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("text/event-stream") {
         let text = std::str::from_utf8(&reply.body).ok()?.trim();

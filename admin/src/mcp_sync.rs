@@ -4,14 +4,16 @@
 
 use crate::app::App;
 use crate::change::{Action, Origin, WriteView, commit};
-use crate::mcp_probe::{Probed, probe};
+use crate::mcp_probe::{ProbeTarget, Probed, WITHIN, probe};
 use crate::problem::Problem;
 use crate::resource::Row;
 use crate::resource::outbound::settings;
 use gateway_domain::id::{McpIntegrationId, OrgId};
-use gateway_domain::ports::{Batch, Enqueued, Hastened, JobEnd, JobStanding, LeasedJob, NewJob, StoreError};
+use gateway_domain::ports::{
+    Batch, Enqueued, Hastened, JobEnd, JobStanding, LeasedJob, McpLine, McpLineTo, NewJob, StoreError,
+};
 use gateway_domain::resource::Kind;
-use gateway_domain::resource::mcp::{McpIntegration, McpSync};
+use gateway_domain::resource::mcp::{McpIntegration, McpSync, McpTransport, program_of};
 use gateway_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
@@ -206,9 +208,28 @@ pub(crate) async fn ask(
         return Ok(Probed::unasked("this process asks no servers".to_owned()));
     };
     Ok(match settings::target(&doc.outbound, (org, id), app).await? {
-        Ok(target) => probe(&**outside, &target, app.clock).await,
+        Ok(target) => match open_line(app, doc.transport, &target).await {
+            Ok(line) => probe((&**outside, line), &target, app.clock).await,
+            Err(why) => Probed::unasked(why),
+        },
         Err(why) => Probed::unasked(why),
     })
+}
+
+/// What stays open while it is asked; `None`: each message is a call of its own.
+async fn open_line(
+    app: &App,
+    transport: McpTransport,
+    target: &ProbeTarget,
+) -> Result<Option<Box<dyn McpLine>>, String> {
+    let to = match (transport, program_of(&target.url)) {
+        (McpTransport::Http, _) => return Ok(None),
+        (McpTransport::Sse, _) => McpLineTo::Sse { url: target.url.clone(), headers: target.headers.clone() },
+        (McpTransport::Stdio, Some(name)) => McpLineTo::Program(name.to_owned()),
+        (McpTransport::Stdio, None) => return Err("its address names no program".to_owned()),
+    };
+    let lines = app.mcp_lines.as_ref().ok_or("this process asks no servers")?;
+    lines.open(to, WITHIN).await.map(Some)
 }
 
 /// Whether a server says what it said before, whenever that was.

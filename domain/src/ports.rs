@@ -18,6 +18,7 @@ mod key_limits;
 mod key_uses;
 mod mail;
 mod mcp_accounts;
+mod mcp_line;
 mod nodes;
 mod oauth;
 mod outside;
@@ -55,6 +56,7 @@ pub use mail::{Mail, MailError, Mailer};
 pub use mcp_accounts::{
     AccountPage, AccountsAsked, McpAccount, McpAccountId, McpAccountRows, McpAccounts, McpServerClient, SealedTokens,
 };
+pub use mcp_line::{McpLine, McpLineTo, McpLines};
 pub use nodes::NodeRegistry;
 pub use oauth::{EndedGrant, OauthClient, OauthCode, OauthRows, OauthStore, RefreshTurn, SpentCode};
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};

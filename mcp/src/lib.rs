@@ -10,6 +10,7 @@ pub mod filter;
 pub mod header;
 pub mod merge;
 pub mod message;
+pub mod multiplex;
 pub mod names;
 pub mod object;
 pub mod session;

@@ -9,6 +9,7 @@ mod call;
 pub(in crate::proxy) mod door;
 pub(in crate::proxy) mod down;
 mod drift;
+mod duplex;
 mod figures;
 pub(in crate::proxy) mod gate;
 pub(in crate::proxy) mod guard;
@@ -25,6 +26,7 @@ mod watch;
 
 pub(crate) use accounts::McpPeople;
 pub(crate) use authorization::{McpAuthorization, McpChallenge};
+pub(crate) use duplex::DuplexBounds;
 pub(crate) use figures::McpFigures;
 pub(crate) use state::{McpSettings, McpState};
 

@@ -62,34 +62,6 @@ impl OutboundCalls<'_> {
         self.calls.credentials.token(grant).await.map_err(told)
     }
 
-    fn head(&self, ask: &OutboundAsk, pass: Option<&Pass>) -> Result<RequestHead, RpcError> {
-        let unsendable = || RpcError::own(502, format!("The request cannot be sent to the {}", self.noun));
-        let mut head = RequestHead::new(ask.method.clone(), &ask.target).map_err(|_| unsendable())?;
-        let authority = self.upstream.base.authority();
-        head.set(header::HOST, HeaderValue::from_str(&authority).map_err(|_| unsendable())?);
-        head.set(header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))));
-        if ask.method == Method::POST {
-            head.set_framing(Framing::Length(ask.body.len()));
-        }
-        for (name, value) in &ask.headers {
-            head.set(name.clone(), value.clone());
-        }
-        if let Some(Pass::Header(value)) = pass {
-            head.set(header::AUTHORIZATION, value.clone());
-        }
-        // Behind them, so that nothing takes the place of what the admin set.
-        for (name, value) in &self.upstream.headers {
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
-            let mut value = HeaderValue::from_str(value.expose()).map_err(|_| unsendable())?;
-            value.set_sensitive(true);
-            head.set(name, value);
-        }
-        if let Some((name, value)) = self.identity {
-            head.set(name.clone(), value.clone());
-        }
-        Ok(head)
-    }
-
     /// With this pass, or none.
     pub(in crate::proxy) async fn sent(
         &self,
@@ -97,7 +69,8 @@ impl OutboundCalls<'_> {
         silence: Duration,
         pass: Option<&Pass>,
     ) -> Result<Response, RpcError> {
-        let head = self.head(ask, pass)?;
+        let unsendable = |_| RpcError::own(502, format!("The request cannot be sent to the {}", self.noun));
+        let head = head(self.upstream, self.identity, ask, pass).map_err(unsendable)?;
         let dialer = &self.calls.dialer;
         let unreachable = |e: String| RpcError::own(503, format!("The {} cannot be reached: {e}", self.noun));
         let origin = dialer.origin(&self.upstream.base).await.map_err(|e| unreachable(e.to_string()))?;
@@ -106,6 +79,42 @@ impl OutboundCalls<'_> {
         let sent = http1::send(dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await;
         sent.map_err(|e| fallen(&e, self.noun))
     }
+}
+
+/// What no request can carry.
+#[derive(Debug)]
+pub(in crate::proxy) struct Unsendable;
+
+pub(in crate::proxy) fn head(
+    upstream: &OutboundUpstream,
+    identity: Option<&(HeaderName, HeaderValue)>,
+    ask: &OutboundAsk,
+    pass: Option<&Pass>,
+) -> Result<RequestHead, Unsendable> {
+    let mut head = RequestHead::new(ask.method.clone(), &ask.target).map_err(|_| Unsendable)?;
+    let authority = upstream.base.authority();
+    head.set(header::HOST, HeaderValue::from_str(&authority).map_err(|_| Unsendable)?);
+    head.set(header::USER_AGENT, HeaderValue::from_static(concat!("gateway/", env!("CARGO_PKG_VERSION"))));
+    if ask.method == Method::POST {
+        head.set_framing(Framing::Length(ask.body.len()));
+    }
+    for (name, value) in &ask.headers {
+        head.set(name.clone(), value.clone());
+    }
+    if let Some(Pass::Header(value)) = pass {
+        head.set(header::AUTHORIZATION, value.clone());
+    }
+    // Behind them, so that nothing takes the place of what the admin set.
+    for (name, value) in &upstream.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Unsendable)?;
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| Unsendable)?;
+        value.set_sensitive(true);
+        head.set(name, value);
+    }
+    if let Some((name, value)) = identity {
+        head.set(name.clone(), value.clone());
+    }
+    Ok(head)
 }
 
 /// A whole answer.

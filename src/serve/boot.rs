@@ -267,6 +267,8 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         trials: None,
         credentials: None,
         outside: None,
+        mcp_lines: None,
+        mcp_programs: Arc::new(settings.mcp.names()),
         alerts: Arc::new(booted.database.clone()),
         key_limits: None,
         uses,

@@ -124,6 +124,7 @@ impl Drain {
             tracing::warn!(requests = left, "drain timeout is over; requests still in flight are cut");
         }
         self.stop_admin.stop();
+        self.counts.stop_programs();
         self.presence.leave();
         self.limits.flush();
         self.counts.await_no_more();

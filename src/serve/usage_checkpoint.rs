@@ -3,6 +3,7 @@
 use super::boot::Booted;
 use crate::guardrails::Guardrails;
 use crate::settings::Settings;
+use crate::upstream::Programs;
 use crate::usage_checkpoint::{Alerts, UsageCheckpoint, node_id};
 use gateway_admin::App;
 use gateway_domain::counters::Counters;
@@ -56,10 +57,21 @@ pub(super) struct FinalFlush {
     pub(super) accounts: Arc<UsageCheckpoint>,
     pub(super) uses: Arc<KeyUseLog>,
     pub(super) guardrails: Arc<Guardrails>,
+    /// MCP servers of this process.
+    pub(super) programs: Arc<Programs>,
     pub(super) runtime: Handle,
 }
 
 impl FinalFlush {
+    pub(super) fn new(
+        accounts: Arc<UsageCheckpoint>,
+        uses: Arc<KeyUseLog>,
+        (guardrails, programs): (Arc<Guardrails>, Arc<Programs>),
+        control: &Runtime,
+    ) -> Self {
+        Self { accounts, uses, guardrails, programs, runtime: control.handle().clone() }
+    }
+
     /// Records that wait for guardrails which run beside their requests.
     pub(super) fn awaited(&self) -> usize {
         self.guardrails.background().waiting()
@@ -71,6 +83,11 @@ impl FinalFlush {
         if lost > 0 {
             tracing::warn!(lost, "asynchronous guardrails were not waited for any longer; records lack their results");
         }
+    }
+
+    /// Nobody is left who could ask them. From a thread outside the runtime.
+    pub(super) fn stop_programs(&self) {
+        self.programs.stop_all();
     }
 
     /// From a thread outside the runtime.

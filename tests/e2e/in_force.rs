@@ -451,7 +451,7 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
             ("workspace_id", MEANS),
             ("url", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
             ("auth_type", "mcp::addresses_that_may_not_be_called_are_refused_when_they_are_saved"),
-            ("transport", "mcp::addresses_that_may_not_be_called_are_refused_when_they_are_saved"),
+            ("transport", "mcp_sse::a_server_over_sse_is_asked_listed_and_called_over_one_stream"),
             ("configurations", "mcp::a_session_reaches_the_server_under_the_servers_own_id"),
             ("secret_mappings", "mcp_secrets::a_server_is_called_with_what_the_manager_holds_and_held_last"),
             ("capabilities", "mcp::what_is_switched_off_is_missing_in_lists_and_calls_alike"),

@@ -203,6 +203,12 @@ mod mcp_sign_in;
 #[cfg(test)]
 mod mcp_sign_in_attacks;
 #[cfg(test)]
+mod mcp_sse;
+#[cfg(test)]
+mod mcp_sse_server;
+#[cfg(test)]
+mod mcp_stdio;
+#[cfg(test)]
 mod mcp_streams;
 #[cfg(test)]
 mod mcp_sync_load;

@@ -530,7 +530,7 @@ async fn addresses_that_may_not_be_called_are_refused_when_they_are_saved() {
             .expect(400);
     }
     for (field, value) in [
-        ("transport", json!("sse")),
+        ("transport", json!("tcp")),
         ("auth_type", json!("oauth_auto")),
         ("secret_mappings", json!([{}])),
         ("configurations", json!({"passthrough_header": {"a": "b"}})),

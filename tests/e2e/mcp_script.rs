@@ -249,11 +249,22 @@ pub(crate) fn tool_call(name: &str, id: impl Into<Value>) -> Value {
 }
 
 /// A request of the modern era, with the headers that repeat it.
-pub(crate) fn modern_call(served: &Served, method: &str, mut params: Value) -> crate::harness::call::Call {
+pub(crate) fn modern_call(served: &Served, method: &str, params: Value) -> crate::harness::call::Call {
+    modern_call_of(&served.gateway, (served.path, &served.key), method, params)
+}
+
+/// The same of anybody.
+pub(crate) fn modern_call_of(
+    gateway: &Gateway,
+    (path, key): (&str, &str),
+    method: &str,
+    mut params: Value,
+) -> crate::harness::call::Call {
     params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
     let name = params["name"].as_str().or(params["uri"].as_str()).or(params["taskId"].as_str()).map(str::to_owned);
-    let call = served.call("POST").header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+    let call = gateway.call("POST", path).key(key).header("accept", "application/json, text/event-stream");
+    let call = call.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
     let call = name.into_iter().fold(call, |call, name| call.header("mcp-name", &name));
     call.json(&request(method, params))
 }

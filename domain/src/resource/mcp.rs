@@ -99,6 +99,25 @@ impl McpIntegration {
 pub enum McpTransport {
     /// Streamable HTTP: one address that answers with JSON or events.
     Http,
+    /// Of 2024-11-05: one stream of events that stays open, and an address that it names for what is sent.
+    Sse,
+    /// A program of the gateway's own machine, named in its settings: see [`program_of`].
+    Stdio,
+}
+
+impl McpTransport {
+    /// Whether one connection stays open for all that is said.
+    pub const fn stays_open(self) -> bool {
+        matches!(self, Self::Sse | Self::Stdio)
+    }
+}
+
+/// What stands before the name of a program where others have an address.
+const PROGRAM: &str = "stdio:";
+
+/// The program that an address names; `None`: it leads elsewhere.
+pub fn program_of(url: &str) -> Option<&str> {
+    url.strip_prefix(PROGRAM)
 }
 
 /// What the server told of itself when it was last asked.

@@ -249,6 +249,7 @@ impl McpTurn<'_, '_> {
             version: Some(member.map_or_else(|| version.name().to_owned(), |member| member.version.clone())),
             session: member.map(|member| member.id.clone()),
             headers: self.posted.traced.clone(),
+            opening: self.reopening(),
             ..UpstreamAsk::post(body)
         }
     }

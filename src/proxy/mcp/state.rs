@@ -5,9 +5,11 @@ use super::accounts::McpPeople;
 use super::authorization::McpAuthorization;
 use super::breaker::McpBreakers;
 use super::drift::ToolDrift;
+use super::duplex::{DuplexBounds, DuplexTable};
 use super::lists::McpLists;
 use super::sessionless::SessionlessServers;
 use crate::proxy::cors::{CorsOrigins, is_server_path};
+use crate::upstream::Programs;
 use ahash::AHashMap;
 use gateway_admin::WantedSyncs;
 use gateway_domain::egress::Trusted;
@@ -59,6 +61,8 @@ pub(crate) struct McpState {
     pub(super) drift: ToolDrift,
     pub(super) sessionless: SessionlessServers,
     pub(super) lists: McpLists,
+    /// Connections that stay open.
+    pub(super) duplex: Arc<DuplexTable>,
     /// Tokens of people; `None`: nobody has accounts at servers here.
     people: Option<McpPeople>,
     /// Whether the process takes leave.
@@ -109,6 +113,7 @@ impl McpState {
     pub(crate) fn new(
         vault: Arc<dyn Vault>,
         settings: McpSettings,
+        (bounds, programs): (DuplexBounds, Arc<Programs>),
         draining: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
         let numbers = AtomicU64::new(1);
@@ -116,7 +121,8 @@ impl McpState {
         let (breakers, drift) = (McpBreakers::default(), ToolDrift::default());
         let (sessionless, lists) = (SessionlessServers::default(), McpLists::new(settings.list_ttl));
         let (people, draining) = (None, Box::new(draining));
-        Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, people, draining, numbers }
+        let duplex = Arc::new(DuplexTable::new(bounds, programs));
+        Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, duplex, people, draining, numbers }
     }
 
     pub(crate) fn with_people(mut self, people: McpPeople) -> Self {
@@ -137,13 +143,16 @@ impl McpState {
     }
 
     /// How many rows each table has.
-    pub(super) fn kept(&self) -> [(&'static str, usize); 8] {
+    pub(super) fn kept(&self) -> [(&'static str, usize); 10] {
+        let [connections, programs] = self.duplex.len();
         [
             ("broken_servers", self.breakers.len()),
             ("changed_tools", self.drift.len()),
+            ("connections", connections),
             ("ended_sessions", self.ended.lock().order.len()),
             ("list_bytes", self.lists.bytes()),
             ("lists", self.lists.len()),
+            ("programs", programs),
             ("sessionless_servers", self.sessionless.len()),
             ("sessions_of_callers", self.bridges.lock().len()),
             ("wanted_syncs", self.people.as_ref().and_then(McpPeople::wanted_syncs).map_or(0, WantedSyncs::len)),
@@ -219,6 +228,11 @@ impl McpState {
         self.settings.authorization.as_ref()
     }
 
+    /// Those that are MCP servers.
+    pub(crate) fn programs(&self) -> Arc<Programs> {
+        self.duplex.programs.clone()
+    }
+
     pub(super) fn vault(&self) -> &dyn Vault {
         &*self.vault
     }
@@ -276,7 +290,10 @@ mod tests {
             trusted: Arc::default(),
             authorization: None,
         };
-        McpState::new(Arc::new(Plain), settings, || false)
+        let bounds = DuplexBounds { connections: 1, programs: 1, idle: minute };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let programs = Arc::new(Programs::new(std::collections::BTreeMap::new(), None, 1, runtime.handle().clone()));
+        McpState::new(Arc::new(Plain), settings, (bounds, programs), || false)
     }
 
     #[test]

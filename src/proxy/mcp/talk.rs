@@ -6,9 +6,10 @@ use super::call::listed;
 use super::lists::ListKey;
 use super::state::{BridgeKey, BridgeSession, McpState};
 use super::target::McpTarget;
-use super::upstream::{MOST_ANSWER, UpstreamAnswer, UpstreamAsk, UpstreamCalls, UpstreamReply, fallen, response_of};
+use super::upstream::{
+    MOST_ANSWER, UpstreamAnswer, UpstreamAsk, UpstreamCalls, UpstreamReply, UpstreamStream, response_of,
+};
 use crate::proxy::body::Permit;
-use crate::upstream::http1::Response;
 use gateway_mcp::filter::McpKind;
 use gateway_mcp::merge::{self, MergedItem};
 use gateway_mcp::object::items;
@@ -218,6 +219,11 @@ pub(super) async fn result_of(calls: UpstreamCalls<'_>, ask: &UpstreamAsk, id: &
     whole(calls.send(ask).await?, id).await
 }
 
+/// The result that comes over a stream.
+pub(super) async fn answer_of(stream: UpstreamStream, held: Permit, id: &RpcId) -> Result<String, RpcError> {
+    whole(UpstreamReply { answer: UpstreamAnswer::Events(stream), session: None, held }, id).await
+}
+
 /// The result of an answer that nobody reads piece by piece.
 async fn whole(reply: UpstreamReply, id: &RpcId) -> Result<String, RpcError> {
     let mut held = reply.held;
@@ -238,7 +244,7 @@ async fn whole(reply: UpstreamReply, id: &RpcId) -> Result<String, RpcError> {
 }
 
 /// Read no further than to the answer: whoever sent it may keep the stream open.
-async fn answer_among(mut response: Box<Response>, held: &mut Permit, id: &RpcId) -> Result<Option<String>, RpcError> {
+async fn answer_among(mut response: UpstreamStream, held: &mut Permit, id: &RpcId) -> Result<Option<String>, RpcError> {
     let (mut events, mut got) = (McpEvents::default(), 0);
     loop {
         while let Some(event) = events.next_event().map_err(|_| broken())? {
@@ -246,7 +252,7 @@ async fn answer_among(mut response: Box<Response>, held: &mut Permit, id: &RpcId
                 return Ok(Some(found));
             }
         }
-        let Some(piece) = response.read().await.map_err(|e| fallen(&e))? else { return Ok(None) };
+        let Some(piece) = response.read().await? else { return Ok(None) };
         got += piece.len();
         if got > MOST_ANSWER {
             return Err(RpcError::own(502, format!("The MCP server's answer is longer than {MOST_ANSWER} bytes")));

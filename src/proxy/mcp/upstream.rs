@@ -4,6 +4,7 @@
 use super::accounts::is_sign_in_away;
 use super::door::ARGUMENT;
 use super::down::LastMessage;
+use super::duplex::DuplexStream;
 use super::state::McpState;
 use super::target::McpTarget;
 use crate::proxy::body::Permit;
@@ -17,7 +18,9 @@ use gateway_mcp::header::encoded;
 use gateway_mcp::session::LONGEST_UPSTREAM;
 use gateway_mcp::{RpcError, RpcId, RpcMessage};
 use http::{HeaderName, HeaderValue, Method, header};
+use parking_lot::Mutex;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const NOUN: &str = "MCP server";
@@ -39,6 +42,22 @@ pub(super) struct UpstreamAsk {
     /// Arguments by the names of their headers, without what stands before all of them.
     pub(super) arguments: Vec<(String, String)>,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Parameters of `initialize`, for a session whose connection is not open on this node.
+    pub(super) opening: Option<String>,
+    /// Path and query, where they are not the upstream's own.
+    pub(super) place: Option<String>,
+    /// Set where somebody needs to know what it was sent with.
+    pub(super) used: Option<UsedPass>,
+}
+
+/// What signed in the person in whose name something was sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UsedPass(Arc<Mutex<Option<Pass>>>);
+
+impl UsedPass {
+    pub(super) fn get(&self) -> Option<Pass> {
+        self.0.lock().clone()
+    }
 }
 
 impl UpstreamAsk {
@@ -52,6 +71,9 @@ impl UpstreamAsk {
             name: None,
             arguments: Vec::new(),
             headers: Vec::new(),
+            opening: None,
+            place: None,
+            used: None,
         }
     }
 }
@@ -61,11 +83,43 @@ pub(super) enum UpstreamAnswer {
     /// 202, or anything else that says no more than that it was taken.
     Taken,
     Json(Bytes),
-    Events(Box<Response>),
+    Events(UpstreamStream),
     /// It does not know the session.
     SessionLost,
     /// It does not serve this method of HTTP.
     NotServed,
+}
+
+/// Events as they come.
+pub(super) enum UpstreamStream {
+    Http(Box<Response>),
+    /// Of a connection that carries others too.
+    Duplex(DuplexStream),
+}
+
+impl UpstreamStream {
+    /// The next piece; `None` at the end. Safe to drop, also as to the clock.
+    pub(super) async fn read(&mut self) -> Result<Option<Bytes>, RpcError> {
+        match self {
+            Self::Http(response) => response.read().await.map_err(|e| fallen(&e)),
+            Self::Duplex(stream) => stream.read().await,
+        }
+    }
+
+    /// From now on the caller watches its silence.
+    pub(super) const fn without_idle_clock(&mut self) {
+        match self {
+            Self::Http(response) => response.without_idle_clock(),
+            Self::Duplex(stream) => stream.without_idle_clock(),
+        }
+    }
+
+    /// Nobody reads on; what can be used again is kept.
+    pub(super) fn release(self, pool_size: usize) {
+        if let Self::Http(response) = self {
+            response.release(pool_size);
+        }
+    }
 }
 
 /// An answer with the session that came with it.
@@ -98,6 +152,9 @@ impl UpstreamCalls<'_> {
                 RpcError::own(503, "The MCP server failed several times in a row, and is left alone for a while");
             return Err(told.data(json!({"retry_after_ms": millis})));
         }
+        if upstream.transport.stays_open() {
+            return Box::pin(self.converse(ask)).await;
+        }
         let opened = self.open(ask, self.state.settings.silence).await;
         let failed = match &opened {
             Ok(response) => response.status() >= 500,
@@ -118,7 +175,11 @@ impl UpstreamCalls<'_> {
             response.head().headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         if status == 200 && kind == "text/event-stream" {
-            return Ok(UpstreamReply { answer: UpstreamAnswer::Events(Box::new(response)), session, held });
+            return Ok(UpstreamReply {
+                answer: UpstreamAnswer::Events(UpstreamStream::Http(Box::new(response))),
+                session,
+                held,
+            });
         }
         let body = read(&mut response, &mut held).await?;
         response.release(self.pool());
@@ -135,13 +196,16 @@ impl UpstreamCalls<'_> {
 
     /// Says something that needs no answer, and waits no longer than a moment.
     pub(super) async fn tell(&self, ask: &UpstreamAsk) {
+        if self.target.upstream.transport.stays_open() {
+            return drop(pingora_timeout::timeout(BRIEF, Box::pin(self.converse(ask))).await);
+        }
         let told = pingora_timeout::timeout(BRIEF, self.open(ask, BRIEF)).await;
         if let Ok(Ok(response)) = told {
             response.discard(self.pool()).await;
         }
     }
 
-    async fn open(&self, ask: &UpstreamAsk, silence: Duration) -> Result<Response, RpcError> {
+    pub(super) async fn open(&self, ask: &UpstreamAsk, silence: Duration) -> Result<Response, RpcError> {
         if let Some(person) = self.target.person {
             return Box::pin(self.open_for(person, ask, silence)).await;
         }
@@ -159,7 +223,7 @@ impl UpstreamCalls<'_> {
 
     fn asking(&self, ask: &UpstreamAsk) -> Result<OutboundAsk, RpcError> {
         let headers = headers(ask).ok_or_else(|| RpcError::own(502, "The request cannot be sent to the MCP server"))?;
-        let target = self.target.upstream.target.clone();
+        let target = ask.place.clone().unwrap_or_else(|| self.target.upstream.target.clone());
         Ok(OutboundAsk { method: ask.method.clone(), target, headers, body: ask.body.clone() })
     }
 
@@ -169,6 +233,9 @@ impl UpstreamCalls<'_> {
         silence: Duration,
         pass: Option<&Pass>,
     ) -> Result<Response, RpcError> {
+        if let Some(used) = &ask.used {
+            *used.0.lock() = pass.cloned();
+        }
         self.outbound().sent(&self.asking(ask)?, silence, pass).await
     }
 }

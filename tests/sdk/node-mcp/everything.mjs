@@ -11,8 +11,14 @@ const port = await freePort();
 const server = `${PACKAGES}/@modelcontextprotocol/server-everything/dist/index.js`;
 await listening(NODE, [server, 'streamableHttp'], port, { PORT: String(port) });
 await register('everything', `http://127.0.0.1:${port}/mcp`);
+// The same server by its two other transports; the settings of the gateway name the program.
+const streams = await freePort();
+await listening(NODE, [server, 'sse'], streams, { PORT: String(streams) });
+await register('everything-sse', `http://127.0.0.1:${streams}/sse`, { transport: 'sse' });
+await register('everything-stdio', 'stdio:everything', { transport: 'stdio' });
+const SLUGS = ['everything', 'everything-sse', 'everything-stdio'];
 
-for (const mode of ['legacy', 'auto']) {
+for (const [slug, mode] of SLUGS.flatMap((slug) => [[slug, 'legacy'], [slug, 'auto']])) {
   const client = new Client(
     { name: 'typescript', version: '1' },
     { capabilities: { elicitation: {}, sampling: {} }, versionNegotiation: { mode } },
@@ -22,7 +28,7 @@ for (const mode of ['legacy', 'auto']) {
   }));
   client.setRequestHandler('elicitation/create', () => ({ action: 'decline' }));
   await client.connect(
-    new StreamableHTTPClientTransport(new URL(`${TEST_URL}/everything/mcp`), {
+    new StreamableHTTPClientTransport(new URL(`${TEST_URL}/${slug}/mcp`), {
       requestInit: { headers: { 'x-gateway-api-key': TEST_KEY } },
     }),
   );
@@ -51,12 +57,12 @@ for (const mode of ['legacy', 'auto']) {
   assert.ok(prompts.length > 0);
   await client.getPrompt({ name: 'simple-prompt' });
   await client.close();
-  console.log(`ok typescript ${mode}`);
+  console.log(`ok typescript ${slug} ${mode}`);
 }
 
-const way = `${await keyed()}/everything/mcp`;
-for (const [line, path] of [['1', ''], ['2', TEST_PYTHON_2]]) {
+const way = await keyed();
+for (const [slug, line, path] of SLUGS.flatMap((slug) => [[slug, '1', ''], [slug, '2', TEST_PYTHON_2]])) {
   const script = join(TEST_SCRIPTS, 'mcp_everything.py');
-  console.log(await run(TEST_PYTHON, ['-B', script, line, way], { env: { PYTHONPATH: path } }));
+  console.log(await run(TEST_PYTHON, ['-B', script, line, `${way}/${slug}/mcp`], { env: { PYTHONPATH: path } }));
 }
 process.exit(0);

@@ -4,7 +4,7 @@ use super::outbound::OutboundUpstream;
 use super::{Addressed, Build, Draft, Entry, doc, lives};
 use crate::id::{McpIntegrationId, McpServerId, UserId};
 use crate::resource::access::{Switches, UserAccess};
-use crate::resource::mcp::{McpIntegration, McpServer, McpSync, ServerMember};
+use crate::resource::mcp::{McpIntegration, McpServer, McpSync, McpTransport, ServerMember};
 use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use crate::resource::mcp_tool_headers::McpToolHeaders;
 use crate::resource::outbound::OutboundAuth;
@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub struct McpUpstream {
     pub id: McpIntegrationId,
     pub outbound: OutboundUpstream,
+    pub transport: McpTransport,
     /// The version that it was last found to speak; empty when nobody has asked.
     pub speaks: String,
     /// What it was last found to be able to, as JSON; empty when nobody has asked.
@@ -184,6 +185,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     Ok(McpUpstream {
         id: McpIntegrationId(row.id),
         outbound: OutboundUpstream::read(row, i.outbound, i.access, build, around)?,
+        transport: i.transport,
         speaks,
         capabilities,
         found,

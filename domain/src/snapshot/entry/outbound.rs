@@ -8,6 +8,7 @@ use crate::id::{OrgId, SecretReferenceId, WorkspaceId};
 use crate::money::NanoUsd;
 use crate::resource::Stored;
 use crate::resource::access::WorkspaceAccess;
+use crate::resource::mcp::program_of;
 use crate::resource::mcp_pricing::McpPricing;
 use crate::resource::mcp_sign_in::{IdentityForwarding, McpKnownClient};
 use crate::resource::outbound::{OutboundAuth, OutboundSettings};
@@ -16,6 +17,9 @@ use crate::snapshot::Snapshot;
 use crate::snapshot::mapped::{Filled, MappedRow};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Where a program is that has no address: a name that leads nowhere, should anybody dial it all the same (RFC 2606).
+const NOWHERE: &str = "http://program.invalid";
 
 #[derive(Debug)]
 pub struct OutboundUpstream {
@@ -56,7 +60,11 @@ impl OutboundUpstream {
         build: &Build<'_>,
         around: &Snapshot,
     ) -> Result<Self, String> {
-        let base = check_custom_host(&settings.url, build.trusted).map_err(|why| format!("url {why}"))?;
+        let base = match program_of(&settings.url) {
+            Some(_) => BaseUrl::parse(NOWHERE),
+            None => check_custom_host(&settings.url, build.trusted),
+        };
+        let base = base.map_err(|why| format!("url {why}"))?;
         let open = |sealed: &str| build.vault.open(sealed).map_err(|e| format!("a header cannot be opened: {e}"));
         let mut headers = Vec::new();
         for (name, sealed) in &settings.custom_headers {

@@ -8,10 +8,11 @@ use crate::proxy::mcp::down::LastMessage;
 use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists::ListKey;
 use crate::proxy::mcp::target::McpTarget;
-use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, fallen, response_of, unreadable};
+use crate::proxy::mcp::upstream::{
+    UpstreamAnswer, UpstreamAsk, UpstreamCalls, UpstreamStream, response_of, unreadable,
+};
 use crate::proxy::mcp::watch::LOOK;
 use crate::proxy::outbound::OutboundCalls;
-use crate::upstream::http1::Response;
 use gateway_mcp::filter::{self, McpKind};
 use gateway_mcp::{Era, McpVersion, RawObject, RpcError, RpcId, bridge, object};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl McpTurn<'_, '_> {
                 Ok(text) => AnsweringMessage { text, held: Some(reply.held) },
                 Err(last) => return Ok(last),
             },
-            UpstreamAnswer::Events(response) => match self.follow(asked, wire, *response).await? {
+            UpstreamAnswer::Events(response) => match self.follow(asked, wire, response).await? {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Ok(LastMessage::elsewhere()),
                 Err(error) => return Ok(LastMessage::error(&error, Some(&asked.id))),
@@ -102,7 +103,7 @@ impl McpTurn<'_, '_> {
         &mut self,
         asked: &McpAsked<'_>,
         wire: &RpcId,
-        mut response: Response,
+        mut response: UpstreamStream,
     ) -> Result<Result<Option<AnsweringMessage>, RpcError>, ClientLeft> {
         let streams = asked.streams && self.down.takes_events && asked.method != "initialize";
         let (began, longest) = (Instant::now(), self.parts.state.settings.longest);
@@ -168,7 +169,6 @@ impl McpTurn<'_, '_> {
                     return Ok(Err(RpcError::own(502, "The MCP server ended its stream without an answer")));
                 }
                 Ok(Err(error)) => {
-                    let error = fallen(&error);
                     if error.status == 408 {
                         self.has_places = false;
                         self.cancel(asked).await;
@@ -228,7 +228,7 @@ impl McpTurn<'_, '_> {
             }
             let issued = self.issued.take();
             let client = self.remember_client(asked);
-            self.issue(issued, asked.version, (&upstream, client))?;
+            self.issue(issued, asked.version, (&upstream, client.as_deref()))?;
             return Ok(object.to_json());
         }
         if asked.method == "server/discover" {

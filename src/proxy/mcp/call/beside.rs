@@ -8,9 +8,8 @@ use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists;
 use crate::proxy::mcp::talk::{McpTalk, WITHIN};
 use crate::proxy::mcp::target::McpTarget;
-use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk};
+use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamStream};
 use crate::proxy::mcp::watch::{LOOK, ListWatch};
-use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
@@ -27,14 +26,14 @@ type Beside<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
 /// The stream of one member.
 struct MemberStream<'a> {
     target: &'a McpTarget,
-    response: Box<Response>,
+    response: UpstreamStream,
     events: HeardEvents,
 }
 
 /// A stream with what was read of it.
 struct MemberRead<'a> {
     stream: MemberStream<'a>,
-    read: Result<Option<Bytes>, SendError>,
+    read: Result<Option<Bytes>, RpcError>,
 }
 
 impl<'a> MemberStream<'a> {

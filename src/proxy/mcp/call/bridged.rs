@@ -97,7 +97,7 @@ impl McpTurn<'_, '_> {
         Ok(match opened {
             Ok(result) => {
                 if let Some(client) = self.remember_client(asked)
-                    && let Err(error) = self.issue_alone(asked.version, Some(client))
+                    && let Err(error) = self.issue_alone(asked.version, Some(&client))
                 {
                     return Ok(LastMessage::error(&error, Some(&asked.id)));
                 }

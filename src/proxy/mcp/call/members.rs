@@ -88,6 +88,12 @@ impl<'a> McpTurn<'a, '_> {
         }
     }
 
+    /// How the client's session began, where its connection may not be open on this node.
+    pub(super) fn reopening(&self) -> Option<String> {
+        let session = self.session.as_ref().filter(|_| self.target.upstream.transport.stays_open())?;
+        Some(opening(&session.version, &session.client))
+    }
+
     fn all_talks(&self) -> Vec<McpTalk<'a>> {
         self.served.targets.iter().map(|target| self.talk(target)).collect()
     }
@@ -306,7 +312,7 @@ async fn opened(talk: &McpTalk<'_>, params: &str) -> Result<Option<BridgeSession
 }
 
 /// Bytes of what a client says it can do, as far as its session carries them.
-const MOST_CLIENT: usize = 1024;
+pub(super) const MOST_CLIENT: usize = 1024;
 
 /// Parameters of `initialize` for a client that can do this.
 fn opening(version: &str, client: &str) -> String {

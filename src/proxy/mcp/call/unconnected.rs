@@ -1,6 +1,7 @@
 //! What a caller sees of a server where they have no account yet: lists and openings as the server was last found, and for a call the
 //! place where to connect one, in the form that the client understands.
 
+use super::members::MOST_CLIENT;
 use super::{McpAsked, McpTurn, answer};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::accounts::{is_not_connected, place_to_connect};
@@ -10,6 +11,7 @@ use gateway_mcp::filter::McpKind;
 use gateway_mcp::header::CLIENT_CAPABILITIES_KEY;
 use gateway_mcp::{McpVersion, RawObject, RpcError, bridge};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use uuid::Uuid;
 
 /// By which the client's answer to what the gateway asked is known.
@@ -43,7 +45,7 @@ impl McpTurn<'_, '_> {
         let Some(result) = result else { return Ok(Some(self.asks_to_connect(asked, error))) };
         if asked.method == "initialize" {
             let client = self.remember_client(asked);
-            if let Err(error) = self.issue_alone(asked.version, client) {
+            if let Err(error) = self.issue_alone(asked.version, client.as_deref()) {
                 return Ok(Some(LastMessage::error(&error, Some(&asked.id))));
             }
             return Ok(Some(LastMessage::ok(answer::answered(asked, &result))));
@@ -83,9 +85,14 @@ impl McpTurn<'_, '_> {
     }
 
     /// What a session is to remember of the client that opens it.
-    pub(super) fn remember_client(&self, asked: &McpAsked<'_>) -> Option<&'static str> {
-        let told = asked.params().and_then(|params| params.raw("capabilities").map(opens)).unwrap_or(false);
-        (told && self.target.person.is_some()).then_some(OPENS_ADDRESSES)
+    pub(super) fn remember_client(&self, asked: &McpAsked<'_>) -> Option<Cow<'static, str>> {
+        let told = asked.params().and_then(|params| params.raw("capabilities").map(str::to_owned))?;
+        let opens = opens(&told) && self.target.person.is_some();
+        // A connection that has to be opened anew must be what the client opened.
+        if self.target.upstream.transport.stays_open() && told.len() <= MOST_CLIENT {
+            return Some(bridge::capabilities(&told).unwrap_or(told).into());
+        }
+        opens.then_some(OPENS_ADDRESSES.into())
     }
 
     /// A call that comes again with what the client did about its account: the server hears nothing of that.
