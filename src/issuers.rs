@@ -2,6 +2,7 @@
 //! found kept by the hash of the whole token. Reads no network and no database; `fetch` does, beside the path.
 
 mod fetch;
+mod server;
 
 use arc_swap::ArcSwap;
 use base64::Engine as _;
@@ -16,6 +17,7 @@ use gateway_domain::{OrgId, Timestamp, WorkspaceId};
 use jsonwebtoken::{Algorithm, decode_header};
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
+pub(crate) use server::ServerAsk;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ struct RefreshAsk {
 pub(crate) struct Issuers {
     sets: ArcSwap<IssuerSets>,
     verified: Cache<KeyHash, Arc<VerifiedToken>>,
+    /// Of issuers that servers have of their own.
+    served: Cache<KeyHash, Arc<server::ServerToken>>,
     asks: mpsc::Sender<RefreshAsk>,
 }
 
@@ -56,7 +60,8 @@ impl Issuers {
     /// Holds no set until somebody answers what is asked.
     fn new() -> (Self, mpsc::Receiver<RefreshAsk>) {
         let (asks, asked) = mpsc::channel(MOST_ASKS);
-        (Self { sets: ArcSwap::default(), verified: Cache::new(VERIFIED), asks }, asked)
+        let (verified, served) = (Cache::new(VERIFIED), Cache::new(VERIFIED));
+        (Self { sets: ArcSwap::default(), verified, served, asks }, asked)
     }
 
     /// For commands that serve nothing: no token is good.
@@ -157,9 +162,14 @@ fn unverified(token: &str) -> Result<Map<String, Value>, TokenError> {
 /// Keys of that name: those written down, then those of each issuer.
 type Candidates<'a> = Vec<(Option<(Arc<str>, Arc<IssuerKeys>)>, &'a PublicKey)>;
 
-fn candidates<'a>(trust: &'a Trust, sets: &'a IssuerSets, kid: &'a str) -> Candidates<'a> {
-    let mut found: Candidates<'a> = trust.inline.named(kid).map(|key| (None, key)).collect();
-    for uri in &trust.uris {
+fn candidates_in<'a>(
+    inline: &'a KeySet,
+    uris: impl Iterator<Item = &'a Arc<str>>,
+    sets: &'a IssuerSets,
+    kid: &'a str,
+) -> Candidates<'a> {
+    let mut found: Candidates<'a> = inline.named(kid).map(|key| (None, key)).collect();
+    for uri in uris {
         let Some(set) = sets.get(uri) else { continue };
         found.extend(set.keys.named(kid).map(|key| (Some((uri.clone(), set.clone())), key)));
     }
@@ -177,7 +187,7 @@ fn verify(
     let said = unverified(token)?;
     let org: &Arc<Org> = token::organisation(snapshot, Claims::organisation(&said))?;
     let trust = org.trust.as_ref().ok_or(TokenError::Forbidden("The organisation of the token accepts none"))?;
-    let keys = candidates(trust, sets, &kid);
+    let keys = candidates_in(&trust.inline, trust.uris.iter(), sets, &kid);
     if keys.is_empty() {
         return Err(TokenError::UnknownKey(org.id));
     }

@@ -14,6 +14,7 @@ pub mod integration;
 pub mod limits;
 pub mod mcp;
 pub mod mcp_definition;
+pub mod mcp_external_auth;
 pub mod mcp_grant;
 pub mod mcp_pricing;
 pub mod mcp_reach;

@@ -7,6 +7,7 @@ mod mapped;
 mod models;
 mod prices;
 mod reach;
+mod server_issuers;
 mod shelf_view;
 
 pub use entry::{
@@ -18,6 +19,7 @@ pub use entry::{
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
+pub use server_issuers::{ServerIssuer, ServerPlace, SignInPlaces};
 pub use shelf_view::ShelfView;
 
 use crate::catalog::Catalog;

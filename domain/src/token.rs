@@ -11,12 +11,13 @@ pub use claims::{Claims, McpGrant};
 pub use key_set::{BadKeySet, KeyNumbers, KeySet, PublicKey};
 pub use limits::Claimed;
 
-use crate::id::{ClaimId, GrantId, KeyId, OrgId, WorkspaceId};
+use crate::id::{ClaimId, GrantId, KeyId, McpServerId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
 use crate::resource::limits::Limits;
 use crate::scope::{Scope, Scopes};
 use crate::snapshot::{Defaults, Key, Org, Person, SavedGrant, Snapshot, UseMark, Workspace};
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -154,6 +155,8 @@ pub struct Token {
     pub mcp: McpGrant,
     /// Of a token of the gateway's own: what stands behind it.
     pub grant: Option<GrantId>,
+    /// Of a token of an issuer that one MCP server has of its own: that server.
+    pub server: Option<McpServerId>,
 }
 
 /// What a token is limited to, together with all tokens that are counted as it is.
@@ -201,6 +204,7 @@ pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) ->
             audience: claims.audience.clone(),
             mcp: claims.mcp,
             grant: None,
+            server: None,
         })),
         used: UseMark::default(),
     }
@@ -230,8 +234,51 @@ pub fn granted(snapshot: &Snapshot, grant: &SavedGrant, asked: McpGrant) -> Opti
     // What else the key may do is no business of whom a client was let in for.
     key.scopes = Scopes::default();
     let mcp = McpGrant { reads: asked.reads && grant.scopes.reads, writes: asked.writes && grant.scopes.writes };
-    key.token = Some(Arc::new(Token { limits: Vec::new(), audience: Vec::new(), mcp, grant: Some(grant.id) }));
+    let (limits, audience) = (Vec::new(), Vec::new());
+    key.token = Some(Arc::new(Token { limits, audience, mcp, grant: Some(grant.id), server: None }));
     Some(key)
+}
+
+/// The key that a token of a server's own issuer stands for: of nobody that the organisation knows, by issuer and subject, and good for that
+/// server alone. What it says of other things than MCP is nothing here.
+pub fn server_key(
+    workspace: &Workspace,
+    claims: &Claims,
+    (server, hash): (McpServerId, &KeyHash),
+    until: Timestamp,
+) -> Key {
+    let issuer = claims.issuer.as_deref().unwrap_or_default();
+    let id = match &claims.subject {
+        Some(subject) => fingerprint(workspace.org, &["subject at", &server.to_string(), issuer, subject]),
+        None => Uuid::from_bytes(std::array::from_fn(|i| hash.0[i])),
+    };
+    let user = claims.user.iter().map(|user| (USER.to_owned(), user.clone())).collect();
+    let defaults = Defaults { config: None, metadata: user, allow_config_override: true };
+    Key {
+        id: KeyId(id),
+        org: workspace.org,
+        workspace: Some(workspace.id),
+        kind: KeyKind::WorkspaceService,
+        name: claims.user.as_deref().unwrap_or("token").into(),
+        owner: None,
+        scopes: Scopes::default(),
+        expires_at: Some(until),
+        active: true,
+        defaults: (!defaults.metadata.is_empty()).then(|| Box::new(defaults)),
+        rotation: None,
+        limits: None,
+        max_parallel: None,
+        mcp_access: claims.mcp_access.clone(),
+        allowed_models: None,
+        token: Some(Arc::new(Token {
+            limits: Vec::new(),
+            audience: claims.audience.clone(),
+            mcp: claims.mcp,
+            grant: None,
+            server: Some(server),
+        })),
+        used: UseMark::default(),
+    }
 }
 
 /// Its id is that of the person: to sign in once more is no fresh start.

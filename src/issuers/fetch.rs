@@ -88,7 +88,8 @@ impl KeyFetcher {
         if self.revision != Some(snapshot.revision) {
             self.revision = Some(snapshot.revision);
             let trusts = snapshot.orgs().filter_map(|o| o.trust.as_ref());
-            let named: HashSet<Arc<str>> = trusts.flat_map(|t| t.uris.iter().cloned()).collect();
+            let of_servers = snapshot.mcp_upstreams().filter_map(|u| u.signs_in_at.as_ref()?.keys_at.clone());
+            let named: HashSet<Arc<str>> = trusts.flat_map(|t| t.uris.iter().cloned()).chain(of_servers).collect();
             self.sources.retain(|uri, _| named.contains(uri));
             for uri in named {
                 self.sources.entry(uri).or_default();
@@ -113,7 +114,9 @@ impl KeyFetcher {
     fn ask(&mut self, ask: &RefreshAsk) {
         let snapshot = self.live.snapshot();
         let uris = snapshot.org(ask.org).and_then(|o| o.trust.as_ref()).map(|t| t.uris.clone());
-        for uri in uris.unwrap_or_default() {
+        let theirs = snapshot.mcp_upstreams().filter(|upstream| upstream.org == ask.org);
+        let of_servers = theirs.filter_map(|upstream| upstream.signs_in_at.as_ref()?.keys_at.clone());
+        for uri in uris.unwrap_or_default().into_iter().chain(of_servers) {
             self.fetch(&uri, Some(&ask.pending));
         }
     }

@@ -1,10 +1,11 @@
 //! The first step: who asks, for which operation, with which headers and body. Nothing is looked up in a
 //! database and nothing of the body is read before the key is known to be good.
 
+mod mcp_tokens;
+
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::headers::{GatewayHeaders, SELF, suffix_of};
-use super::own_tokens::OwnTokenError;
 use super::record::CapturePolicy;
 use super::request::{
     AskedFor, Caller, Content, LastLook, PromptAsk, RawNames, Request, Route, Tenant, TenantGuardrails, Waited,
@@ -134,8 +135,8 @@ pub(crate) fn receive(
     let tenant = match &short {
         Some(short) => parent(gateway, short, at)?,
         None => {
-            let own = own_token(gateway, (key_text, route.operation), client_ip, at)?;
-            own.map_or_else(|| authenticate(gateway, key_text, client_ip, at), Ok)?
+            let of_server = mcp_tokens::caller(gateway, (key_text, &route), client_ip, at)?;
+            of_server.map_or_else(|| authenticate(gateway, key_text, client_ip, at), Ok)?
         }
     };
     if !tenant.supposed {
@@ -309,39 +310,6 @@ fn authenticate(gateway: &Gateway, text: &str, from: Option<IpAddr>, now: Timest
         tenants::keep(&world, text, &tenant);
     }
     Ok(tenant)
-}
-
-/// Whom a token of the gateway's own stands for, which MCP servers alone take. `None`: it is no such token.
-fn own_token(
-    gateway: &Gateway,
-    (text, operation): (&str, Operation),
-    from: Option<IpAddr>,
-    now: Timestamp,
-) -> Result<Option<Arc<Tenant>>, Refused> {
-    if operation != Operation::McpSession || !token::looks_signed(text) {
-        return Ok(None);
-    }
-    let Some(authorization) = gateway.mcp.authorization() else { return Ok(None) };
-    let (world, hash, own) = (gateway.live.current(), KeyHash::of(text), &gateway.own_tokens);
-    if !own.knows(&hash) && gateway.shield.is_flooded_by(from) {
-        return Err(gateway.shield.unknown_keys().into());
-    }
-    let refused = |told: &str| {
-        Refused::stranger(
-            Fault::new(FaultKind::Unauthenticated, told.to_owned()),
-            Stranger::unknown(Unwelcome::BadToken),
-        )
-    };
-    let key = match own.key(authorization.issuer(), &world.snapshot, (text, &hash), now) {
-        Ok(key) => key,
-        Err(OwnTokenError::Foreign) => return Ok(None),
-        Err(OwnTokenError::Invalid(told)) => return Err(refused(told)),
-        Err(OwnTokenError::Ahead(revision)) => {
-            return Err(Refused { awaits: Some(revision), ..refused("This node does not know the token yet") });
-        }
-    };
-    in_force(&key, now)?;
-    tenant(&world, key).map(|tenant| Some(Arc::new(tenant)))
 }
 
 fn in_force(key: &Key, now: Timestamp) -> Result<(), Refused> {

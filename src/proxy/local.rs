@@ -42,7 +42,8 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
         );
         return answer(session, 200, "application/json", body).await;
     }
-    if let Some(document) = gateway.mcp.authorization().and_then(|authorization| authorization.document(path))
+    let signing_in = gateway.mcp.authorization().filter(|_| path.starts_with("/.well-known/"));
+    if let Some(document) = signing_in.and_then(|told| told.document(path, &gateway.live.current().snapshot))
         && matches!(head.method, Method::GET | Method::OPTIONS)
     {
         let asks_first = head.method == Method::OPTIONS;

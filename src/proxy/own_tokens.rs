@@ -80,6 +80,7 @@ impl OwnTokens {
             audience: vec![token.audience.clone()],
             mcp: own.mcp,
             grant: own.grant,
+            server: None,
         }));
         Ok(Arc::new(key))
     }

@@ -98,7 +98,7 @@ async fn work(app: App, every: Duration, counts: Arc<McpSyncCounts>) {
     loop {
         let pause = match app.jobs.take(&[MCP_SYNC_JOB], MCP_SYNC_LEASE).await {
             Ok(Some(leased)) => {
-                let outcome = sync_mcp(&app, leased, every).await;
+                let outcome = Box::pin(sync_mcp(&app, leased, every)).await;
                 counts.runs.with_label_values(&[outcome.name()]).inc();
                 continue;
             }

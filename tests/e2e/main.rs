@@ -181,6 +181,8 @@ mod mcp_definitions;
 #[cfg(test)]
 mod mcp_eras;
 #[cfg(test)]
+mod mcp_external_auth;
+#[cfg(test)]
 mod mcp_kept;
 #[cfg(test)]
 mod mcp_members;

@@ -103,6 +103,25 @@ const FIELDS: &[SavedAddress] = &[
     },
     SavedAddress {
         method: "POST",
+        path: "/mcp-integrations",
+        field: "configurations.external_auth_config.issuer",
+        body: |host| {
+            json!({ "name": "m", "slug": "m", "url": "https://mcp.example.com", "transport": "http",
+                "auth_type": "none", "configurations": { "external_auth_config": { "issuer": host } } })
+        },
+    },
+    SavedAddress {
+        method: "POST",
+        path: "/mcp-integrations",
+        field: "configurations.jwt_validation.jwksUri",
+        body: |host| {
+            json!({ "name": "m", "slug": "m", "url": "https://mcp.example.com", "transport": "http",
+                "auth_type": "none", "configurations": { "external_auth_config": { "issuer": "https://id.example.com" },
+                    "jwt_validation": { "jwksUri": host } } })
+        },
+    },
+    SavedAddress {
+        method: "POST",
         path: "/agent-integrations",
         field: "url",
         body: |host| json!({ "name": "a", "slug": "a", "url": host, "auth_type": "none" }),
@@ -169,7 +188,8 @@ fn every_address_among_the_settings_of_clouds_is_in_the_table() {
 
 #[tokio::test]
 async fn no_field_saves_an_address_that_nobody_may_call() {
-    let gateway = Gateway::with(&["--trusted-custom-hosts", "trusted.example"]).await;
+    let flags = ["--trusted-custom-hosts", "trusted.example", "--public-url", "https://ai.example.com"];
+    let gateway = Gateway::with(&flags).await;
     let admin = gateway.admin();
     let kept = json!({ "name": "kept", "slug": "kept", "ai_provider_id": "openai", "key": "k" });
     admin.post("/integrations", &kept).await.expect(200);

@@ -93,6 +93,8 @@ impl Signer {
         let found = workspace.mcp_server(server).filter(|found| found.active && *found.slug == *server);
         snapshot.security(workspace).bound(role, seat).has(Scope::MCP_INVOKE)
             && (self.by_session || by_key)
-            && found.is_some_and(|found| found.admits(Some(self.person.id)))
+            && found.is_some_and(|found| {
+                found.admits(Some(self.person.id)) && snapshot.server_issuer(workspace, found).is_none()
+            })
     }
 }

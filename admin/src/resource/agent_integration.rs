@@ -239,6 +239,9 @@ fn check_settings(outbound: &OutboundSettings) -> Result<(), Problem> {
     if outbound.auth_type == OutboundAuth::OauthAuto {
         return Err(bad("auth_type", "`oauth_auto` is for MCP servers"));
     }
+    if outbound.external_auth_config.is_some() {
+        return Err(bad("configurations.external_auth_config", "is for MCP servers"));
+    }
     let has_tools = !outbound.pricing.tools.is_empty();
     if has_tools { Err(bad("configurations.pricing.tools", "are of MCP servers; agents have none")) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
 //! What integrations with MCP servers and with agents have in common: where the thing outside is, and as whom it is called.
 //! Knows neither protocol, and asks nobody.
 
+mod external_auth;
 pub(super) mod mappings;
 pub(crate) mod settings;
 mod sign_in;
@@ -111,6 +112,9 @@ fn check_headers(settings: &OutboundSettings) -> Result<(), Problem> {
     if settings.auth_type != OutboundAuth::OauthAuto && settings.known_client.is_some() {
         return Err(bad("configurations.known_client", "belongs to auth_type oauth_auto"));
     }
+    if settings.jwt_validation.is_some() && settings.external_auth_config.is_none() {
+        return Err(bad("configurations.jwt_validation", "belongs to external_auth_config"));
+    }
     let has_token = signs_in || settings.auth_type == OutboundAuth::OauthAuto;
     if settings.auth_type == OutboundAuth::OauthAuto && settings.custom_headers.contains_key("authorization") {
         let rule = "is what the integration's own sign-in sends";
@@ -183,6 +187,7 @@ pub(super) fn declare(
         }
         configurations.insert("known_client".to_owned(), told);
     }
+    configurations.extend(settings::shown_auth(settings));
     if let Some(rule) = &settings.identity {
         configurations.insert("user_identity_forwarding".to_owned(), json!(rule));
     }

@@ -1,5 +1,6 @@
 //! Where something outside is that the gateway calls for its callers, an MCP server or an agent, and as whom it is called.
 
+use super::mcp_external_auth::{JwtValidation, McpExternalAuth};
 use super::mcp_pricing::McpPricing;
 use super::mcp_sign_in::{IdentityForwarding, McpKnownClient, McpOauthClient};
 use super::secret_reference::SecretMapping;
@@ -26,6 +27,12 @@ pub struct OutboundSettings {
     pub known_client: Option<McpKnownClient>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<IdentityForwarding>,
+    /// Of MCP servers alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_auth_config: Option<McpExternalAuth>,
+    /// Of tokens of that issuer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwt_validation: Option<JwtValidation>,
 }
 
 impl OutboundSettings {
@@ -39,6 +46,8 @@ impl OutboundSettings {
             oauth: None,
             known_client: None,
             identity: None,
+            external_auth_config: None,
+            jwt_validation: None,
         }
     }
 
@@ -47,6 +56,7 @@ impl OutboundSettings {
         self.custom_headers.clear();
         self.pricing = McpPricing::default();
         (self.oauth, self.known_client, self.identity) = (None, None, None);
+        (self.external_auth_config, self.jwt_validation) = (None, None);
     }
 }
 

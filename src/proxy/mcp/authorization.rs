@@ -4,6 +4,7 @@
 use crate::proxy::request::{Request, Tenant};
 use gateway_domain::resource::mcp::check_server_slug;
 use gateway_domain::scope::Scope;
+use gateway_domain::snapshot::Snapshot;
 use gateway_domain::token::Token;
 use gateway_domain::{Fault, FaultKind};
 use http::HeaderValue;
@@ -58,15 +59,26 @@ impl McpAuthorization {
     }
 
     /// The metadata of a server that clients may call. It is told of every slug, so that it tells nobody which there are.
-    pub(crate) fn document(&self, path: &str) -> Option<String> {
+    pub(crate) fn document(&self, path: &str, snapshot: &Snapshot) -> Option<String> {
         let slug = slug_of(path.strip_prefix(DOCUMENT.trim_end_matches('/'))?)?;
+        let own = snapshot.sign_in_places(slug);
+        let mut servers: Vec<&str> = own.issuers.iter().map(|issuer| &**issuer).collect();
+        if servers.is_empty() || own.has_plain {
+            servers.extend(self.servers.iter().map(String::as_str));
+        }
         let document = json!({
             "resource": self.resource(slug),
-            "authorization_servers": self.servers,
+            "authorization_servers": servers,
             "scopes_supported": ["mcp", "mcp:read", "mcp:write"],
             "bearer_methods_supported": ["header"],
         });
         Some(document.to_string())
+    }
+
+    /// The slug of the server that a path is of, and what tokens for it are issued for.
+    pub(crate) fn asked_of<'p>(&self, path: &'p str) -> Option<(&'p str, String)> {
+        let slug = slug_of(path)?;
+        Some((slug, self.resource(slug)))
     }
 
     /// What a refusal says of how to come again (RFC 6750, 3). `None`: the path is no server's.
@@ -102,7 +114,7 @@ impl McpAuthorization {
 
     /// Whether it is one that clients of MCP servers were sent to fetch.
     fn reads_scopes_of(&self, token: &Token) -> bool {
-        self.is_elsewhere || token.grant.is_some()
+        self.is_elsewhere || token.grant.is_some() || token.server.is_some()
     }
 
     /// Whether it may call tools.
@@ -137,14 +149,20 @@ mod tests {
 
     #[test]
     fn documents_name_the_address_that_clients_call() {
-        let document = made().document("/.well-known/oauth-protected-resource/files/mcp").expect("a document");
+        let document = made()
+            .document("/.well-known/oauth-protected-resource/files/mcp", &Snapshot::default())
+            .expect("a document");
         let document: serde_json::Value = serde_json::from_str(&document).expect("json");
         assert_eq!(document["resource"], "https://ai.example.com/gw/files/mcp");
         assert_eq!(document["authorization_servers"], json!(["https://id.example.com/realm"]));
         for other in ["", "/", "/files", "/files/mcp/", "/a b/mcp", "/x\"y/mcp", "/../mcp", "/files/mcp?x"] {
-            assert_eq!(made().document(&format!("/.well-known/oauth-protected-resource{other}")), None, "{other}");
+            assert_eq!(
+                made().document(&format!("/.well-known/oauth-protected-resource{other}"), &Snapshot::default()),
+                None,
+                "{other}"
+            );
         }
-        assert_eq!(made().document("/.well-known/oauth-protected-resourcefiles/mcp"), None);
+        assert_eq!(made().document("/.well-known/oauth-protected-resourcefiles/mcp", &Snapshot::default()), None);
     }
 
     #[test]
@@ -176,7 +194,8 @@ mod tests {
     fn without_issuers_elsewhere_the_gateway_is_its_own() {
         let own = McpAuthorization::new(Some("https://ai.example.com/gw/"), &[]).expect("good").expect("set");
         assert_eq!((own.issuer(), made().issuer()), (Some("https://ai.example.com/gw"), None));
-        let document = own.document("/.well-known/oauth-protected-resource/files/mcp").expect("a document");
+        let document =
+            own.document("/.well-known/oauth-protected-resource/files/mcp", &Snapshot::default()).expect("a document");
         let document: serde_json::Value = serde_json::from_str(&document).expect("json");
         assert_eq!(document["authorization_servers"], json!(["https://ai.example.com/gw"]));
     }

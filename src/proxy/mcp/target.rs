@@ -67,6 +67,10 @@ impl McpServed {
         match &server.behind {
             McpBehind::Integration(_) => {
                 let upstream = upstream(tenant, &server).ok_or_else(missing)?;
+                if !takes_token(tenant, &server, &upstream) {
+                    let why = "This MCP server takes tokens of its own issuer alone";
+                    return Err(Fault::new(FaultKind::Unauthenticated, why));
+                }
                 targets.push(McpTarget::new(tenant, server.clone(), upstream, None));
             }
             McpBehind::Members(_) => (targets, lacking) = members(tenant, &server),
@@ -114,6 +118,13 @@ impl McpServed {
     }
 }
 
+/// A server that has an issuer of its own takes no other's tokens, and a token of such an issuer opens no other server. Keys are of the
+/// workspace.
+fn takes_token(tenant: &Tenant, server: &ManagedMcpServer, upstream: &McpUpstream) -> bool {
+    let Some(token) = &tenant.key.token else { return true };
+    if upstream.signs_in_at.is_some() { token.server == Some(server.id) } else { token.server.is_none() }
+}
+
 fn upstream(tenant: &Tenant, server: &ManagedMcpServer) -> Option<Arc<McpUpstream>> {
     let McpBehind::Integration(id) = &server.behind else { return None };
     let found = tenant.world.snapshot.mcp_upstream(*id).filter(|u| u.open_to(tenant.workspace.id));
@@ -132,7 +143,11 @@ fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, V
         if shut || !server.admits(tenant.key.owner.map(UserId)) {
             continue;
         }
-        let Some(upstream) = upstream(tenant, server).filter(|u| server.active && u.missing.is_none()) else {
+        let found = upstream(tenant, server);
+        if found.as_ref().is_some_and(|found| !takes_token(tenant, server, found)) {
+            continue;
+        }
+        let Some(upstream) = found.filter(|u| server.active && u.missing.is_none()) else {
             lacking.push(LackingMember { prefix, optional: member.optional });
             continue;
         };

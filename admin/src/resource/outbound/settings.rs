@@ -1,5 +1,6 @@
 //! As whom something outside is called, an MCP server or an agent: read strictly, sealed, masked, and opened for a call.
 
+use super::external_auth::{GivenExternalAuth, GivenJwtValidation};
 use super::sign_in::{GivenForwarding, GivenKnownClient, GivenOauthClient};
 use crate::app::App;
 use crate::input::Edit;
@@ -46,6 +47,10 @@ pub(in crate::resource) struct GivenConfigurations {
     #[serde(default)]
     known_client: Edit<GivenKnownClient>,
     #[serde(default)]
+    external_auth_config: Edit<GivenExternalAuth>,
+    #[serde(default)]
+    jwt_validation: Edit<GivenJwtValidation>,
+    #[serde(default)]
     user_identity_forwarding: Edit<GivenForwarding>,
     /// Of the contract, and not in this version.
     #[serde(default)]
@@ -88,6 +93,16 @@ impl GivenConfigurations {
             Edit::Keep => {}
             Edit::Clear => doc.known_client = None,
             Edit::Set(given) => doc.known_client = Some(given.read(doc.known_client.as_ref(), call)?),
+        }
+        match self.external_auth_config {
+            Edit::Keep => {}
+            Edit::Clear => (doc.external_auth_config, doc.jwt_validation) = (None, None),
+            Edit::Set(given) => doc.external_auth_config = Some(given.read(call)?),
+        }
+        match self.jwt_validation {
+            Edit::Keep => {}
+            Edit::Clear => doc.jwt_validation = None,
+            Edit::Set(given) => doc.jwt_validation = Some(given.read(call)?),
         }
         match self.user_identity_forwarding {
             Edit::Keep => {}
@@ -155,10 +170,23 @@ pub(in crate::resource) fn masked(doc: &OutboundSettings, call: &Call) -> Value 
         let shown = McpKnownClient { client_secret: client.client_secret.as_ref().map(shown), ..client.clone() };
         view.insert("known_client".to_owned(), json!(shown));
     }
+    view.extend(shown_auth(doc));
     if let Some(rule) = &doc.identity {
         view.insert("user_identity_forwarding".to_owned(), json!(rule));
     }
     Value::Object(view)
+}
+
+/// Where people sign in for it, and what their tokens must say; none of it is secret.
+pub(in crate::resource) fn shown_auth(doc: &OutboundSettings) -> Map<String, Value> {
+    let mut shown = Map::new();
+    if let Some(auth) = &doc.external_auth_config {
+        shown.insert("external_auth_config".to_owned(), json!(auth));
+    }
+    if let Some(rules) = &doc.jwt_validation {
+        shown.insert("jwt_validation".to_owned(), json!(rules));
+    }
+    shown
 }
 
 /// A request body with its secrets blotted out.

@@ -9,7 +9,7 @@ use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
 use crate::resource::mcp_tool_headers::McpToolHeaders;
 use crate::resource::outbound::OutboundAuth;
 use crate::resource::{Kind, Stored};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ServerIssuer, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -28,6 +28,8 @@ pub struct McpUpstream {
     pub capabilities: String,
     /// What it was last found to be and to offer, for people who have no account there yet; `None`: it asks for none.
     pub found: Option<Arc<McpSync>>,
+    /// Who signs people in for it; `None`: whoever does for all.
+    pub signs_in_at: Option<Arc<ServerIssuer>>,
     switches: Switches,
     /// `None`: a tool may say of itself what it likes.
     accepted: Option<AcceptedTools>,
@@ -172,13 +174,15 @@ impl Entry for ManagedMcpServer {
 
 /// `around`: where the references stand that it names, with what was read of them.
 pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapshot) -> Result<McpUpstream, String> {
-    let i: McpIntegration = doc(row)?;
+    let mut i: McpIntegration = doc(row)?;
     let offers = McpOffers::of(&i.capabilities, &i.sync, &i.accepted);
     let tools = i.sync.items.get("tool").map(Vec::as_slice).unwrap_or_default();
     let accepted = i.pin_definitions.then(|| i.accepted.clone());
     let changed = i.accepted.clone().meet(if i.pin_definitions { tools } else { &[] });
     let known = (i.new_capabilities == NewCapabilities::Disabled).then(|| known(&i.sync));
     let (tool_headers, misannotated) = headers_of(tools);
+    let rules = i.outbound.jwt_validation.take();
+    let signs_in_at = i.outbound.external_auth_config.take().map(|auth| Arc::new(ServerIssuer::read(auth, rules)));
     let found = (i.outbound.auth_type == OutboundAuth::OauthAuto).then(|| Arc::new(i.sync.clone()));
     let speaks = i.sync.protocol_version.unwrap_or_default();
     let capabilities = if i.sync.flags.is_null() { String::new() } else { i.sync.flags.to_string() };
@@ -189,6 +193,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
         speaks,
         capabilities,
         found,
+        signs_in_at,
         switches: i.capabilities,
         accepted,
         changed,

@@ -1,0 +1,82 @@
+//! Tokens that open MCP servers alone: of the gateway's own authorisation server, and of issuers that servers have of their own.
+
+use super::super::own_tokens::OwnTokenError;
+use super::{Gateway, Refused, Route, Tenant, in_force, tenant};
+use crate::issuers::ServerAsk;
+use gateway_domain::keys::KeyHash;
+use gateway_domain::stranger::{Stranger, Unwelcome};
+use gateway_domain::token;
+use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Whom such a token stands for. `None`: it is none, or no MCP server is called.
+pub(super) fn caller(
+    gateway: &Gateway,
+    (text, route): (&str, &Route),
+    from: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<Option<Arc<Tenant>>, Refused> {
+    if route.operation != Operation::McpSession || !token::looks_signed(text) {
+        return Ok(None);
+    }
+    match own_token(gateway, text, from, now)? {
+        None => server_token(gateway, (text, route), from, now),
+        own => Ok(own),
+    }
+}
+
+/// Whom a token of the gateway's own stands for, which MCP servers alone take. `None`: it is no such token.
+fn own_token(
+    gateway: &Gateway,
+    text: &str,
+    from: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<Option<Arc<Tenant>>, Refused> {
+    let Some(authorization) = gateway.mcp.authorization() else { return Ok(None) };
+    let (world, hash, own) = (gateway.live.current(), KeyHash::of(text), &gateway.own_tokens);
+    if !own.knows(&hash) && gateway.shield.is_flooded_by(from) {
+        return Err(gateway.shield.unknown_keys().into());
+    }
+    let refused = |told: &str| {
+        Refused::stranger(
+            Fault::new(FaultKind::Unauthenticated, told.to_owned()),
+            Stranger::unknown(Unwelcome::BadToken),
+        )
+    };
+    let key = match own.key(authorization.issuer(), &world.snapshot, (text, &hash), now) {
+        Ok(key) => key,
+        Err(OwnTokenError::Foreign) => return Ok(None),
+        Err(OwnTokenError::Invalid(told)) => return Err(refused(told)),
+        Err(OwnTokenError::Ahead(revision)) => {
+            return Err(Refused { awaits: Some(revision), ..refused("This node does not know the token yet") });
+        }
+    };
+    in_force(&key, now)?;
+    tenant(&world, key).map(|tenant| Some(Arc::new(tenant)))
+}
+
+/// Whom a token of an issuer stands for that the called MCP server has of its own. `None`: it is no such token.
+fn server_token(
+    gateway: &Gateway,
+    (text, route): (&str, &Route),
+    from: Option<IpAddr>,
+    now: Timestamp,
+) -> Result<Option<Arc<Tenant>>, Refused> {
+    let Some((slug, resource)) = gateway.mcp.authorization().and_then(|signing_in| signing_in.asked_of(&route.path))
+    else {
+        return Ok(None);
+    };
+    let (world, hash) = (gateway.live.current(), KeyHash::of(text));
+    if !gateway.issuers.knows_for_server(&hash)
+        && world.snapshot.has_server_issuers()
+        && gateway.shield.is_flooded_by(from)
+    {
+        return Err(gateway.shield.unknown_keys().into());
+    }
+    let ask = ServerAsk { slug, resource: &resource, token: text, hash: &hash, now };
+    let found = gateway.issuers.server_key(&world.snapshot, &ask).map_err(|error| Refused::token(&error, None))?;
+    let Some(key) = found else { return Ok(None) };
+    in_force(&key, now)?;
+    tenant(&world, key).map(|tenant| Some(Arc::new(tenant)))
+}
