@@ -19,6 +19,8 @@ use serde_json::{Map, Value};
 /// A call of the provider, by a path below the address of one of its services.
 #[derive(Debug)]
 pub struct BatchCall {
+    /// It makes the batch, which is paid for later.
+    pub begins: bool,
     pub at: CloudService,
     pub method: Method,
     pub path: String,
@@ -205,7 +207,7 @@ fn get(path: String) -> BatchCall {
 }
 
 fn get_at(at: CloudService, path: String) -> BatchCall {
-    BatchCall { at, method: Method::GET, path, body: BatchBody::None }
+    BatchCall { begins: false, at, method: Method::GET, path, body: BatchBody::None }
 }
 
 fn post(path: String, body: Value) -> BatchCall {
@@ -213,7 +215,7 @@ fn post(path: String, body: Value) -> BatchCall {
 }
 
 fn post_at(at: CloudService, path: String, body: Value) -> BatchCall {
-    BatchCall { at, method: Method::POST, path, body: BatchBody::Json(body) }
+    BatchCall { begins: false, at, method: Method::POST, path, body: BatchBody::Json(body) }
 }
 
 #[cfg(test)]

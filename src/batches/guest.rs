@@ -56,8 +56,8 @@ pub(crate) enum LineTask {
     /// It goes up in a batch of a provider's: how it would be asked is told, and nothing sent.
     Written,
     /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`: its
-    /// body is not held.
-    Native { at: CloudService, streams: bool },
+    /// body is not held; `begins`: it makes the batch.
+    Native { at: CloudService, streams: bool, begins: bool },
 }
 
 /// What a line is held to.

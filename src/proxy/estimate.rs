@@ -3,8 +3,8 @@
 
 use super::reckoned::Reckoned;
 use super::request::{Content, Request};
-use gateway_domain::Uses;
 use gateway_domain::config::Leaf;
+use gateway_domain::{Operation, Uses};
 use gateway_policies::Estimate;
 
 /// About so many bytes of text are a token.
@@ -14,6 +14,10 @@ const BYTES_OF_A_TOKEN: usize = 4;
 /// neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
     let facts = request.ask.route.operation.facts();
+    // Of what the gateway asks about a batch of its own, only that it begins needs something left: lines count by themselves.
+    if let (Operation::Proxy, Some(begins)) = (request.ask.route.asked(), request.begins_batch()) {
+        return begins.then_some(Estimate { prompt: 0, output: Some(0) });
+    }
     let looks = matches!(request.ask.method, http::Method::GET | http::Method::DELETE);
     if facts.uses == Uses::Nothing || (looks && !facts.opens_session) {
         return None;

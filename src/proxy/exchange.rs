@@ -301,7 +301,9 @@ impl<'a> Exchange<'a> {
         let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);
         let is_clients_host = attempt.info.is_clients_host;
         let believed = |usage: Usage| if is_clients_host { usage.believable(sent, received) } else { usage.bounded() };
-        record.usage = record.usage.map(believed);
+        // What results tell is counted line by line.
+        let is_apart = self.request.begins_batch().is_some();
+        record.usage = record.usage.filter(|_| !is_apart).map(believed);
         let succeeded = (200..300).contains(&record.status) && attempt.info.cache != CacheStatus::Hit;
         if succeeded && record.usage.is_none() && self.request.ask.route.operation == Operation::Speech {
             record.usage = gateway_providers::spoken(&self.request.ask.content.bytes);

@@ -7,7 +7,7 @@ pub(crate) use prompt_ask::{PromptAsk, PromptVerb, asked as prompt_asked, route 
 use super::headers::GatewayHeaders;
 use super::reckoned::Reckoned;
 use super::record::CapturePolicy;
-use crate::batches::LineGuest;
+use crate::batches::{LineGuest, LineTask};
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
 use gateway_domain::form::ClientForm;
@@ -168,6 +168,14 @@ impl Request {
     /// Nobody can say which model is asked for: it may be any.
     pub(crate) fn model_is_unread(&self) -> bool {
         self.ask.untouched_model.as_ref().map_or(self.ask.content.unread, |asked| asked.unread)
+    }
+
+    /// Of what the gateway asks about a batch of its own: whether that makes it. `None`: of all else.
+    pub(crate) fn begins_batch(&self) -> Option<bool> {
+        match self.caller.tenant.line.as_ref()?.task {
+            LineTask::Native { begins, .. } => Some(begins),
+            _ => None,
+        }
     }
 
     /// Its key's config cannot be overridden by what the request says.

@@ -251,6 +251,36 @@ async fn one_that_is_cancelled_is_cancelled_there_and_keeps_what_was_answered() 
     assert_eq!(provider.calls("POST", "/messages/batches/msgbatch_1/cancel").len(), 1);
 }
 
+/// What a batch used counts, and more than there was is debt: it ends all the same, and the next one does not begin.
+#[tokio::test]
+async fn lines_count_for_budgets_and_none_begins_where_nothing_is_left() {
+    let gateway = Gateway::with(FAST).await;
+    let provider = FamilyProvider::start(CLAUDE_BATCH, claude(2, claudes_results)).await;
+    let config = provider.config("anthropic");
+    let limits = json!({ "usage_limits": { "credit_limit": 10, "type": "tokens" } });
+    let (_, key) = gateway.admin().workspace_key("small", limits).await;
+    let begin = async || {
+        let lines = four(CLAUDE);
+        let parts = [("purpose", None, b"batch".as_slice()), ("file", Some("lines.jsonl"), lines.as_bytes())];
+        let form = crate::area_forms::form(&parts);
+        let made = gateway.post("/v1/files").key(&key).body(crate::area_forms::FORM, form).send().await;
+        let body = by_provider(&text(&made.expect(200).json(), "id"));
+        let made = gateway.post("/v1/batches").key(&key).config(&config).json(&body).send().await.expect(200).json();
+        text(&made, "id")
+    };
+    let id = begin().await;
+    assert_eq!(ended(&gateway, &id, "completed").await["usage"]["total_tokens"], 2200);
+    gateway.chat().key(&key).config(&config).json(&prompt(CLAUDE, 0)).send().await.expect(412);
+    let other = begin().await;
+    eventually("it to be asked for", || async {
+        let list = gateway.admin().get(&format!("/logs?trace_id={other}-0")).await.expect(200).json();
+        list["data"].as_array().is_some_and(|all| !all.is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(crate::batches::batch(&gateway, &other).await["status"], "in_progress");
+    assert_eq!(provider.calls("POST", "/messages/batches").len(), 1);
+}
+
 /// A key that may call some models only makes batches of those.
 #[tokio::test]
 async fn keys_that_are_held_to_models_make_batches_of_these() {

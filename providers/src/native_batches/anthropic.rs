@@ -82,7 +82,13 @@ impl NativeBatches for AnthropicBatches {
             between: ",",
             back: "]}".to_owned(),
         };
-        BatchCall { at: CloudService::Api, method: Method::POST, path: PATH.to_owned(), body: BatchBody::Lines(form) }
+        BatchCall {
+            begins: true,
+            at: CloudService::Api,
+            method: Method::POST,
+            path: PATH.to_owned(),
+            body: BatchBody::Lines(form),
+        }
     }
 
     fn look(&self, id: &str) -> BatchCall {

@@ -135,7 +135,13 @@ impl NativeBatches for BedrockBatches {
             back: "\n".to_owned(),
         };
         let path = format!("/{}/{}", new.place.bucket.as_deref()?, key_of(new));
-        Some(BatchCall { at: CloudService::Storage, method: Method::PUT, path, body: BatchBody::Lines(form) })
+        Some(BatchCall {
+            begins: false,
+            at: CloudService::Storage,
+            method: Method::PUT,
+            path,
+            body: BatchBody::Lines(form),
+        })
     }
 
     /// S3 tells nothing of it.
@@ -145,7 +151,13 @@ impl NativeBatches for BedrockBatches {
 
     fn removal(&self, file: &str) -> Option<BatchCall> {
         let path = path_of(file)?;
-        Some(BatchCall { at: CloudService::Storage, method: Method::DELETE, path, body: BatchBody::None })
+        Some(BatchCall {
+            begins: false,
+            at: CloudService::Storage,
+            method: Method::DELETE,
+            path,
+            body: BatchBody::None,
+        })
     }
 
     /// The same token is the same job, so that one that may have been made needs not be looked for.
@@ -163,7 +175,7 @@ impl NativeBatches for BedrockBatches {
         if let Some(hours) = new.options.get("timeout_hours") {
             body["timeoutDurationInHours"] = hours.clone();
         }
-        post_at(CloudService::Control, JOBS.to_owned(), body)
+        BatchCall { begins: true, ..post_at(CloudService::Control, JOBS.to_owned(), body) }
     }
 
     fn look(&self, id: &str) -> BatchCall {

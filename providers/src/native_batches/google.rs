@@ -125,7 +125,7 @@ impl NativeBatches for GoogleBatches {
             back: "]}}}}".to_owned(),
         };
         let path = format!("{place}{model}:batchGenerateContent");
-        BatchCall { at: CloudService::Api, method: Method::POST, path, body: BatchBody::Lines(form) }
+        BatchCall { begins: true, at: CloudService::Api, method: Method::POST, path, body: BatchBody::Lines(form) }
     }
 
     fn search(&self) -> Option<BatchCall> {

@@ -98,6 +98,7 @@ impl NativeBatches for MistralBatches {
             back: format!("\r\n--{BOUNDARY}--\r\n"),
         };
         Some(BatchCall {
+            begins: false,
             at: CloudService::Api,
             method: Method::POST,
             path: "/files".to_owned(),
@@ -111,6 +112,7 @@ impl NativeBatches for MistralBatches {
 
     fn removal(&self, file: &str) -> Option<BatchCall> {
         Some(BatchCall {
+            begins: false,
             at: CloudService::Api,
             method: Method::DELETE,
             path: format!("/files/{file}"),
@@ -128,7 +130,7 @@ impl NativeBatches for MistralBatches {
         body.insert("endpoint".to_owned(), format!("/v1{}", new.operation.facts().base).into());
         body.insert("model".to_owned(), new.model.into());
         body.entry("timeout_hours").or_insert_with(|| 24.into());
-        post(JOBS.to_owned(), Value::Object(body))
+        BatchCall { begins: true, ..post(JOBS.to_owned(), Value::Object(body)) }
     }
 
     fn search(&self) -> Option<BatchCall> {

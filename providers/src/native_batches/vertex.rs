@@ -133,7 +133,13 @@ impl NativeBatches for VertexBatches {
             back: "\n".to_owned(),
         };
         let path = format!("/{}/{}", new.place.bucket.as_deref()?, object(new));
-        Some(BatchCall { at: CloudService::Storage, method: Method::PUT, path, body: BatchBody::Lines(form) })
+        Some(BatchCall {
+            begins: false,
+            at: CloudService::Storage,
+            method: Method::PUT,
+            path,
+            body: BatchBody::Lines(form),
+        })
     }
 
     /// Cloud Storage tells nothing of it.
@@ -143,7 +149,13 @@ impl NativeBatches for VertexBatches {
 
     fn removal(&self, file: &str) -> Option<BatchCall> {
         let path = format!("/{}", file.strip_prefix("gs://")?);
-        Some(BatchCall { at: CloudService::Storage, method: Method::DELETE, path, body: BatchBody::None })
+        Some(BatchCall {
+            begins: false,
+            at: CloudService::Storage,
+            method: Method::DELETE,
+            path,
+            body: BatchBody::None,
+        })
     }
 
     fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall {
@@ -161,7 +173,10 @@ impl NativeBatches for VertexBatches {
         if model.contains("publishers/google/") {
             body["instanceConfig"] = json!({ "excludedFields": ["requestId"] });
         }
-        post(format!("/v1/{}/batchPredictionJobs", new.place.parent.as_deref().unwrap_or_default()), body)
+        BatchCall {
+            begins: true,
+            ..post(format!("/v1/{}/batchPredictionJobs", new.place.parent.as_deref().unwrap_or_default()), body)
+        }
     }
 
     fn look(&self, id: &str) -> BatchCall {

@@ -169,14 +169,19 @@ impl LineSender {
         if !body.is_empty() {
             headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         }
-        let task = LineTask::Native { at: CloudService::Api, streams: false };
+        let task = LineTask::Native { at: CloudService::Api, streams: false, begins: false };
         let guest = LineGuest::new(self.config.clone(), task);
         NativeCall { key: self.key, method, target, headers, body, guest }
     }
 
     /// The same of one of its services, with a body that streams up if it is of a type.
-    pub(super) fn native_at(&self, mut call: NativeCall, at: CloudService, content_type: Option<&str>) -> NativeCall {
-        let task = LineTask::Native { at, streams: content_type.is_some() };
+    pub(super) fn native_at(
+        &self,
+        mut call: NativeCall,
+        (at, begins): (CloudService, bool),
+        content_type: Option<&str>,
+    ) -> NativeCall {
+        let task = LineTask::Native { at, streams: content_type.is_some(), begins };
         call.guest = LineGuest::new(self.config.clone(), task);
         let kind = content_type.and_then(|kind| HeaderValue::from_str(kind).ok());
         call.headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));

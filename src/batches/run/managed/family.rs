@@ -211,7 +211,7 @@ impl BatchRun {
     pub(super) async fn open_native(&self, sender: &LineSender, call: &BatchCall) -> Result<Response, OutsideError> {
         let body = if let BatchBody::Json(body) = &call.body { body } else { &Value::Null };
         let native = sender.native(call.method.clone(), format!("/v1/proxy{}", call.path), body);
-        self.road.open(sender.native_at(native, call.at, None), None).await
+        self.road.open(sender.native_at(native, (call.at, call.begins), None), None).await
     }
 
     async fn send_lines(
@@ -232,7 +232,7 @@ impl BatchRun {
         }
         let length = usize::try_from(whole).unwrap_or(usize::MAX);
         let native = sender.native(call.method, format!("/v1/proxy{}", call.path), &Value::Null);
-        let call = sender.native_at(native, call.at, Some(&form.content_type));
+        let call = sender.native_at(native, (call.at, call.begins), Some(&form.content_type));
         let (taker, source) = pipe();
         let reader = LineReader::new(&self.batches().blobs, lines.blob);
         self.batches().runtime.spawn(feed(taker, reader, form));
