@@ -238,6 +238,10 @@ pub trait Adapter: Send + Sync {
     fn translates(&self, _operation: Operation, dialect: Dialect) -> bool {
         self.info().dialect != dialect
     }
+    /// Whether calls about kept objects (files) are translated for clients of OpenAI's, which else pass as they came.
+    fn reshapes(&self, _operation: Operation) -> bool {
+        false
+    }
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
     /// The path, query included, of a call whose body streams by unread; `None`: the endpoint's with the client's query.
     fn relayed(&self, _call: &Call<'_>) -> Result<Option<String>, Fault> {

@@ -2,6 +2,7 @@
 //! and Responses are translated both ways.
 
 pub(crate) mod chat;
+mod files;
 mod models;
 pub(crate) mod native;
 
@@ -49,13 +50,20 @@ impl Adapter for Anthropic {
             // More than any account has, where the default would be 20.
             Operation::ListModels => "/models?limit=1000",
             Operation::Proxy => "",
+            operation if self.reshapes(operation) => return Some(files::endpoint()),
             _ => return None,
         };
         Some(Endpoint { path: Cow::Borrowed(path), headers: VERSION })
     }
 
+    /// Files at home: elsewhere its API is served without them, or in part.
+    fn reshapes(&self, operation: Operation) -> bool {
+        self.info.slug == INFO.slug && files::serves(operation)
+    }
+
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         match call.operation {
+            operation if files::serves(operation) => Ok(files::request(call)),
             Operation::ChatCompletions | Operation::Responses => {
                 let asked = chat_request::asked(call, ChatForm::Extended)?;
                 let mut made = from_chat::request(&asked.call(call))?;
@@ -76,6 +84,7 @@ impl Adapter for Anthropic {
         match call.operation {
             Operation::ChatCompletions | Operation::Responses => chat::response(self.info.slug, call, body),
             Operation::ListModels => models::response(body),
+            operation if files::serves(operation) => files::response(self.info.slug, call, body),
             _ => native::response(self.info.slug, call, body),
         }
     }

@@ -120,7 +120,9 @@ impl Case {
     fn is_raw(&self) -> bool {
         let method: Method = self.asked.method.parse().expect("method");
         let path = self.asked.path.split('?').next().unwrap_or_default();
-        route(&method, path).expect("below /v1").raw
+        let routed = route(&method, path).expect("below /v1");
+        let reshapes = adapter(&self.provider).is_some_and(|adapter| adapter.reshapes(routed.operation));
+        routed.raw && !reshapes
     }
 
     fn with_call<T>(&self, then: impl FnOnce(&Call<'_>) -> T) -> T {

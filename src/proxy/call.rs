@@ -33,7 +33,9 @@ impl Resolved<'_> {
     /// The call as the adapter reads it.
     pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
         let content = &*self.content;
+        let route = &request.ask.route;
         Call {
+            operation: if self.reshapes(request) { route.operation } else { route.asked() },
             body: &content.bytes,
             form: content.form.as_deref(),
             model: self.aim.model.as_deref(),
@@ -47,6 +49,14 @@ impl Resolved<'_> {
             keeps: self.keeps.then_some(ResponseKeeping { continues: request.ask.continues.as_deref() }),
             ..raw_call(request)
         }
+    }
+
+    /// A call about a kept object that is no OpenAI's, by a client of OpenAI's: Anthropic's own say their version.
+    pub(crate) fn reshapes(&self, request: &Request) -> bool {
+        let (route, headers) = (&request.ask.route, &request.ask.headers.provider_headers);
+        self.aim.adapter.reshapes(route.operation)
+            && !route.path.starts_with("/v1/proxy/")
+            && !headers.iter().any(|(name, _)| *name == "anthropic-version")
     }
 
     /// What the target is asked with, where its family serves this at all.
@@ -117,9 +127,10 @@ impl Prepared {
         aliases: &[String],
     ) -> Result<Self, Fault> {
         let (route, aim) = (&request.ask.route, &resolved.aim);
-        let operation = route.asked();
+        let reshapes = resolved.reshapes(request);
+        let operation = if reshapes { route.operation } else { route.asked() };
         let raw = Raw(aim.adapter);
-        let adapter: &dyn Adapter = if route.raw { &raw } else { aim.adapter };
+        let adapter: &dyn Adapter = if route.raw && !reshapes { &raw } else { aim.adapter };
         let endpoint = match adapter.endpoint(operation, route.dialect) {
             Some(endpoint) => endpoint,
             None if request.ask.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {

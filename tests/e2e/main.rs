@@ -101,6 +101,8 @@ mod exports;
 #[cfg(test)]
 mod family_batches;
 #[cfg(test)]
+mod family_files;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod first_request;

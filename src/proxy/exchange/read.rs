@@ -17,7 +17,7 @@ use crate::proxy::unpack::{Encoding, Packing, UnpackedStream, Unpacker};
 use crate::upstream::http1::{Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
-use gateway_domain::{AnswerForm, Fault, FaultKind};
+use gateway_domain::{AnswerForm, Fault, FaultKind, Operation};
 use gateway_providers::frames::MEDIA_TYPE;
 use gateway_providers::tap::TextPlace;
 use gateway_providers::{Adapter as _, Progress, Raw, streamed};
@@ -72,10 +72,14 @@ impl Reader<'_> {
         let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
         let has_text = is_json(&media) || media.starts_with(b"text/event-stream");
         let binder = self.binder().filter(|_| is_json(&media) && !bodyless);
-        if route.raw && has_text && binder.is_none() && self.is_judged(status) {
+        // What is in a file passes as it is; why it does not come is told as all else is.
+        let reshapes = self.resolved.reshapes(self.request)
+            && (route.operation != Operation::RetrieveFileContent || !(200..300).contains(&status));
+        if route.raw && !reshapes && has_text && binder.is_none() && self.is_judged(status) {
             return Box::pin(self.held(response)).await;
         }
-        if route.raw || self.request.ask.upload.is_some() || (bodyless && !translated) {
+        let passes = route.raw || self.request.ask.upload.is_some();
+        if (passes && !reshapes) || (bodyless && !translated) {
             return match binder {
                 Some(binder) => Box::pin(self.bound(response, binder)).await,
                 None => self.pass(response),
