@@ -395,12 +395,19 @@ pub fn route<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
 /// Calls of saved prompts, which are chat requests once they were rendered.
 const PROMPTS: &[&str] = &["/prompts/{}/completions", "/prompts/{}/generate", "/prompts/{}/render"];
 
-/// MCP servers lie beside `/v1`, each by its slug.
+/// Where everything is one MCP server that a caller may use.
+pub const ALL_MCP_SERVERS: &str = "/mcp";
+
+/// MCP servers lie beside `/v1`, each by its slug, and all of them as one.
+pub fn is_mcp_server(path: &str) -> bool {
+    let slug = path.strip_prefix('/').and_then(|rest| rest.strip_suffix("/mcp"));
+    path == ALL_MCP_SERVERS || slug.is_some_and(|slug| !slug.is_empty() && !slug.contains('/'))
+}
+
 fn mcp<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
-    let slug = path.strip_prefix('/')?.strip_suffix("/mcp")?;
     let served = matches!(*method, Method::GET | Method::POST | Method::DELETE);
     let operation = Operation::McpSession;
-    (served && !slug.is_empty() && !slug.contains('/')).then_some(Routed {
+    (served && is_mcp_server(path)).then_some(Routed {
         operation,
         dialect: Dialect::OpenAi,
         path,
@@ -525,7 +532,8 @@ mod tests {
         assert_eq!(at(Method::GET, "/metrics"), None);
         assert_eq!(at(Method::GET, "/v1beta/x"), None);
         assert_eq!(at(Method::POST, "/files/mcp"), Some((Operation::McpSession, false, "/files/mcp")));
-        for (method, path) in [(Method::PUT, "/files/mcp"), (Method::POST, "/mcp"), (Method::POST, "/a/b/mcp")] {
+        assert_eq!(at(Method::POST, "/mcp"), Some((Operation::McpSession, false, "/mcp")));
+        for (method, path) in [(Method::PUT, "/files/mcp"), (Method::POST, "//mcp"), (Method::POST, "/a/b/mcp")] {
             assert_eq!(at(method, path), None, "{path}");
         }
     }

@@ -2,6 +2,7 @@
 //! only where `--cors-origins` names some, or `--mcp-allowed-origins` does for MCP servers. Keys travel in headers and never in cookies, so no credentials are allowed.
 
 use async_trait::async_trait;
+use gateway_domain::operation::is_mcp_server;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::modules::http::{HttpModule, HttpModuleBuilder, Module};
@@ -72,12 +73,6 @@ impl CorsOrigins {
     }
 }
 
-/// Whether a path is one at which an MCP server may be.
-pub(crate) fn is_server_path(path: &str) -> bool {
-    let slug = path.strip_prefix('/').and_then(|rest| rest.strip_suffix("/mcp"));
-    slug.is_some_and(|slug| !slug.is_empty() && !slug.contains('/'))
-}
-
 /// Makes the module of each request.
 pub(crate) struct CorsBuilder {
     pub(crate) all: Option<Arc<CorsOrigins>>,
@@ -107,7 +102,7 @@ struct CorsModule {
 #[async_trait]
 impl HttpModule for CorsModule {
     async fn request_header_filter(&mut self, request: &mut RequestHeader) -> pingora::Result<()> {
-        let mcp = self.mcp.as_ref().filter(|_| is_server_path(request.uri.path()));
+        let mcp = self.mcp.as_ref().filter(|_| is_mcp_server(request.uri.path()));
         let lists = [self.all.as_ref(), mcp];
         let lists = || lists.into_iter().flatten();
         self.is_any = lists().any(|origins| origins.any);

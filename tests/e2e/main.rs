@@ -175,6 +175,8 @@ mod mcp_account_server;
 #[cfg(test)]
 mod mcp_accounts;
 #[cfg(test)]
+mod mcp_all;
+#[cfg(test)]
 mod mcp_authorization;
 #[cfg(test)]
 mod mcp_client;

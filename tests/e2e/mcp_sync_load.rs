@@ -2,7 +2,7 @@
 //! two questions, a few at once, in memory that does not grow. A few hundred of them in the suite; `make scale` asks for ten
 //! thousand, as many as an organisation may have asked.
 
-use crate::harness::{Gateway, Upstream, eventually, reply};
+use crate::harness::{Gateway, Upstream, reply};
 use gateway_testing::Postgres;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -64,11 +64,12 @@ async fn planned(gateway: &Gateway) -> usize {
     line.parse().expect("a number")
 }
 
-/// Waits for as long as there is progress.
+/// Waits for as long as so many may take: jobs are written one by one before the first number is told.
 async fn grown(what: &str, until: usize, count: impl AsyncFn() -> usize) {
-    let mut seen = 0;
-    while seen < until {
-        seen = eventually(what, || async { Some(count().await).filter(|now| *now > seen || *now >= until) }).await;
+    let (began, patience) = (Instant::now(), Duration::from_millis(60) * u32::try_from(until).expect("a number"));
+    while count().await < until {
+        assert!(began.elapsed() < patience.max(Duration::from_secs(60)), "never came: {what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

@@ -1,5 +1,5 @@
 //! No side door to tools and agents: what holds on one way to call them holds on every way. Tools, prompts and resources in
-//! a session, in the modern era and in a batch, at a server and at one made of others; agents in both versions, by both
+//! a session, in the modern era and in a batch, at a server, at one made of others and at all as one; agents in both versions, by both
 //! bindings, whole and as events.
 
 use crate::agent_script::{self, AgentScript};
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 pub(crate) enum McpPlace {
     Own,
     Virtual,
+    /// All of them as one.
+    All,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +50,7 @@ const BOTH: [&str; 2] = ["mcp.invoke", "agents.invoke"];
 
 pub(crate) fn ways() -> Vec<ToolWay> {
     let mut all = Vec::new();
-    for place in [McpPlace::Own, McpPlace::Virtual] {
+    for place in [McpPlace::Own, McpPlace::Virtual, McpPlace::All] {
         for form in [McpForm::Session, McpForm::Modern, McpForm::Batch] {
             for thing in [McpThing::Tool, McpThing::Prompt, McpThing::Resource] {
                 all.push(ToolWay::Mcp { place, form, thing });
@@ -242,7 +244,11 @@ async fn ask_mcp(
     gateway: &Gateway,
     headers: &[(&str, &str)],
 ) -> Answer {
-    let (path, prefix) = if place == McpPlace::Own { ("/files/mcp", "") } else { ("/suite/mcp", "files") };
+    let (path, prefix) = match place {
+        McpPlace::Own => ("/files/mcp", ""),
+        McpPlace::Virtual => ("/suite/mcp", "files"),
+        McpPlace::All => ("/mcp", "files"),
+    };
     let name =
         |own: &str, joint: &str| if prefix.is_empty() { own.to_owned() } else { format!("{prefix}{joint}{own}") };
     let (method, mut params, named) = match thing {
@@ -281,7 +287,8 @@ async fn ask_mcp(
 
 #[tokio::test]
 async fn who_may_not_is_refused_on_every_way() {
-    let house = ToolHouse::start().await;
+    // As many strangers from one address would have to wait.
+    let house = ToolHouse::with(&["--unknown-key-rate", "0"]).await;
     refuse_whoever_may_not(&house.gateway, &ways(), &[]).await;
     assert_eq!(house.calls(), 0);
 }
@@ -307,7 +314,8 @@ async fn what_a_key_or_a_person_may_not_use_is_refused_on_every_way() {
     for way in ways() {
         let answer = house.ask(way, &house.key).await;
         // A member that is not open to somebody is none of the whole for them; here nothing is left of it.
-        let expected = if matches!(way, ToolWay::Mcp { place: McpPlace::Virtual, .. }) { 404 } else { 403 };
+        let expected =
+            if matches!(way, ToolWay::Mcp { place: McpPlace::Virtual | McpPlace::All, .. }) { 404 } else { 403 };
         assert_eq!(answer.status, expected, "{way:?}: {}", answer.text());
     }
     assert_eq!(house.calls(), 0, "nothing of it went up");

@@ -8,11 +8,12 @@ use super::drift::ToolDrift;
 use super::duplex::{DuplexBounds, DuplexTable};
 use super::lists::McpLists;
 use super::sessionless::SessionlessServers;
-use crate::proxy::cors::{CorsOrigins, is_server_path};
+use crate::proxy::cors::CorsOrigins;
 use crate::upstream::Programs;
 use ahash::AHashMap;
 use gateway_admin::WantedSyncs;
 use gateway_domain::egress::Trusted;
+use gateway_domain::operation::is_mcp_server;
 use gateway_domain::ports::Vault;
 use gateway_domain::snapshot::McpUpstream;
 use gateway_mcp::session::{SessionSeal, fingerprint};
@@ -220,7 +221,7 @@ impl McpState {
 
     /// Whether a page that may call asks if it may call a server.
     pub(crate) fn is_preflight(&self, head: &RequestHeader) -> bool {
-        let origins = self.settings.origins.as_ref().filter(|_| is_server_path(head.uri.path()));
+        let origins = self.settings.origins.as_ref().filter(|_| is_mcp_server(head.uri.path()));
         origins.is_some_and(|origins| origins.is_preflight(head))
     }
 

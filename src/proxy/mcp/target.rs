@@ -4,11 +4,14 @@
 use super::accounts::CallingPerson;
 use crate::proxy::request::Tenant;
 use gateway_domain::id::UserId;
+use gateway_domain::operation::ALL_MCP_SERVERS;
+use gateway_domain::resource::mcp::ServerMember;
 use gateway_domain::resource::mcp_reach::{McpPath, McpReach};
 use gateway_domain::resource::outbound::OutboundAuth;
 use gateway_domain::snapshot::{ManagedMcpServer, McpBehind, McpUpstream};
 use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::filter::McpKind;
+use gateway_mcp::names::check_prefix;
 use gateway_mcp::session::{McpSession, principal};
 use gateway_mcp::{Era, McpVersion, merge};
 use http::{HeaderName, HeaderValue};
@@ -62,7 +65,10 @@ impl McpServed {
         let opens = |server: &&Arc<ManagedMcpServer>| {
             server.active && *server.slug == *slug && tenant.key.mcp_access.as_ref().is_none_or(|r| r.opens(slug))
         };
-        let server = tenant.workspace.mcp_server(slug).filter(opens).ok_or_else(missing)?.clone();
+        let server = match path {
+            ALL_MCP_SERVERS => all_of(tenant).ok_or_else(missing)?,
+            _ => tenant.workspace.mcp_server(slug).filter(opens).ok_or_else(missing)?.clone(),
+        };
         let (mut targets, mut lacking) = (Vec::new(), Vec::new());
         match &server.behind {
             McpBehind::Integration(_) => {
@@ -131,6 +137,27 @@ fn upstream(tenant: &Tenant, server: &ManagedMcpServer) -> Option<Arc<McpUpstrea
     found.cloned()
 }
 
+/// As it is named in what a key is held to; no server can be called so.
+const ALL: &str = "mcp";
+
+/// All servers of the workspace that the caller may use, as one.
+fn all_of(tenant: &Tenant) -> Option<Arc<ManagedMcpServer>> {
+    let reach = tenant.key.mcp_access.as_deref();
+    if reach.is_some_and(|reach| reach.shuts(ALL)) {
+        return None;
+    }
+    let opens = |slug: &str| reach.is_none_or(|reach| reach.opens(ALL) || reach.opens(slug));
+    let is_usable = |server: &&Arc<ManagedMcpServer>| {
+        server.active && server.members().is_empty() && opens(&server.slug) && upstream(tenant, server).is_some()
+    };
+    let mut all: Vec<&Arc<ManagedMcpServer>> = tenant.workspace.mcp_servers().filter(is_usable).collect();
+    all.sort_by(|a, b| a.slug.cmp(&b.slug));
+    let member =
+        |server: &Arc<ManagedMcpServer>| ServerMember { mcp_server_id: server.id, prefix: None, optional: true };
+    let members = all.into_iter().map(member).collect();
+    Some(Arc::new(ManagedMcpServer::of_all(tenant.workspace.id, ALL, members)))
+}
+
 /// Members that the caller may use, and those that cannot be asked. One that is not open to the caller is neither.
 fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, Vec<LackingMember>) {
     let (mut targets, mut lacking) = (Vec::new(), Vec::new());
@@ -147,7 +174,9 @@ fn members(tenant: &Tenant, whole: &Arc<ManagedMcpServer>) -> (Vec<McpTarget>, V
         if found.as_ref().is_some_and(|found| !takes_token(tenant, server, found)) {
             continue;
         }
-        let Some(upstream) = found.filter(|u| server.active && u.missing.is_none()) else {
+        let is_one_too_many = targets.len() == ServerMember::MOST || check_prefix(&prefix).is_err();
+        let can_be_asked = |u: &Arc<McpUpstream>| server.active && u.missing.is_none() && !is_one_too_many;
+        let Some(upstream) = found.filter(can_be_asked) else {
             lacking.push(LackingMember { prefix, optional: member.optional });
             continue;
         };

@@ -2,7 +2,7 @@
 
 use super::outbound::OutboundUpstream;
 use super::{Addressed, Build, Draft, Entry, doc, lives};
-use crate::id::{McpIntegrationId, McpServerId, UserId};
+use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
 use crate::resource::access::{Switches, UserAccess};
 use crate::resource::mcp::{McpIntegration, McpServer, McpSync, McpTransport, ServerMember};
 use crate::resource::mcp_definition::{AcceptedTools, NewCapabilities};
@@ -116,6 +116,19 @@ pub struct ManagedMcpServer {
 }
 
 impl ManagedMcpServer {
+    /// Those of a workspace as one, which nobody saved. `slug`: as it is named in what a key is held to.
+    pub fn of_all(workspace: WorkspaceId, slug: &str, members: Vec<ServerMember>) -> Self {
+        Self {
+            id: McpServerId(workspace.0),
+            slug: slug.into(),
+            active: true,
+            behind: McpBehind::Members(members),
+            switches: Switches::default(),
+            user_access: UserAccess::default(),
+            offers: McpOffers::default(),
+        }
+    }
+
     pub const fn offers(&self) -> McpOffers {
         self.offers
     }
