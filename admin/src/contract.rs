@@ -141,6 +141,8 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/plugins/{id}", CRUD, ""),
     path("/secret-references", LIST, ""),
     path("/secret-references/{id}", CRUD, ""),
+    path("/oauth-clients", LIST, ""),
+    path("/oauth-clients/{id}", CRUD, ""),
     path("/deployments", LIST, ""),
     path("/deployments/{id}", CRUD, ""),
     path("/prompts", LIST, ""),

@@ -26,6 +26,7 @@ static TABLE: &[(&str, &[&str], Holders)] = &[
     ("audit_logs", &[], Holders::Admin),
     ("plugins", &[], Holders::Admin),
     ("deployments", &[], Holders::Admin),
+    ("oauth_clients", &[], Holders::Admin),
     ("secret_references", &[], Holders::Admin),
     ("scim", &[], Holders::Admin),
     ("workspaces", &["create", "delete"], Holders::Admin),

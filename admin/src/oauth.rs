@@ -8,6 +8,7 @@ mod ask;
 mod authorize;
 mod browser;
 mod client;
+mod client_proof;
 mod connect;
 mod connect_page;
 mod connected;
@@ -34,7 +35,10 @@ mod visit;
 mod vouched;
 
 pub use access::{AccessToken, BadAccessToken, read_access_token};
+pub(crate) use ask::SCOPES;
 pub use identity::{IdentityClaims, sign_identity};
+pub(crate) use known_client::MOST_REDIRECTS;
+pub(crate) use redirect::check_redirect;
 pub(crate) use signing::first_key;
 pub use signing::rotate_signing_key;
 pub(crate) use sweep::sweep;

@@ -14,6 +14,7 @@ const SUBJECTS: &[(&str, Kind)] = &[
     ("/plugins", Kind::Plugin),
     ("/secret-references", Kind::SecretReference),
     ("/deployments", Kind::Deployment),
+    ("/oauth-clients", Kind::OauthClient),
     ("/alerts", Kind::Alert),
     ("/prompts/partials", Kind::PromptPartial),
     ("/prompts", Kind::Prompt),

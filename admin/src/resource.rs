@@ -28,6 +28,7 @@ pub(crate) mod mcp_grants;
 pub(crate) mod mcp_integration;
 pub(crate) mod mcp_server;
 pub(crate) mod member;
+pub(crate) mod oauth_client;
 pub(crate) mod organisation;
 pub(crate) mod outbound;
 pub(crate) mod partial;

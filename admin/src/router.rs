@@ -47,6 +47,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         resource::plugin::routes(),
         resource::secret_reference::routes(),
         resource::deployment::routes(),
+        resource::oauth_client::routes(),
         resource::partial::routes(),
         resource::prompt::routes(),
         resource::collection::routes(),

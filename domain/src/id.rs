@@ -31,6 +31,8 @@ ids! {
     OrgId, WorkspaceId, KeyId, ConfigId, IntegrationId, ProviderId, PolicyId, GuardrailId, McpIntegrationId, McpServerId,
     AgentIntegrationId, AgentServerId,
     SecretReferenceId, SigningKeyId,
+    /// A client that an admin made.
+    OauthClientId,
     /// What somebody allowed a client.
     GrantId,
     /// A person; filled by the users' resource.

@@ -21,6 +21,7 @@ pub mod mcp_reach;
 pub mod mcp_sign_in;
 pub mod mcp_tool_headers;
 pub mod model_reach;
+pub mod oauth_client;
 pub mod organisation;
 pub mod outbound;
 pub mod person;
@@ -91,6 +92,7 @@ kinds! {
     AgentIntegration = "agent_integration",
     AgentServer = "agent_server",
     SigningKey = "signing_key",
+    OauthClient = "oauth_client",
 }
 
 /// A row of the `resource` table. `doc` is JSON text, kept byte for byte.

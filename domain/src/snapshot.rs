@@ -14,8 +14,8 @@ pub use entry::{
     AgentEndpoint, AgentUpstream, Defaults, Key, ManagedAgent, ManagedMcpServer, ManagedProvider, McpBehind,
     McpUpstream, Org, OrgDirectory, OutboundUpstream, PartnerCredentials, Person, Policy, PromptShelf, Rotation,
     SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGrant, SavedGroup, SavedGuardrail, SavedLabel,
-    SavedMapping, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, SavedSigningKey, SharedShelf, Upstream,
-    UsagePolicy, UseMark, Workspace,
+    SavedMapping, SavedOauthClient, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, SavedSigningKey,
+    SharedShelf, Upstream, UsagePolicy, UseMark, Workspace,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
@@ -25,8 +25,8 @@ pub use shelf_view::ShelfView;
 use crate::catalog::Catalog;
 use crate::egress::Trusted;
 use crate::id::{
-    AgentIntegrationId, GrantId, IntegrationId, KeyId, McpIntegrationId, OrgId, SecretReferenceId, SigningKeyId,
-    UserId, WorkspaceId,
+    AgentIntegrationId, GrantId, IntegrationId, KeyId, McpIntegrationId, OauthClientId, OrgId, SecretReferenceId,
+    SigningKeyId, UserId, WorkspaceId,
 };
 use crate::keys::KeyHash;
 use crate::ports::{Changes, Revision, Vault};
@@ -72,6 +72,7 @@ pub struct Snapshot {
     agent_upstreams: Arc<HashMap<AgentIntegrationId, Arc<AgentUpstream>>>,
     people: Arc<HashMap<UserId, Arc<Person>>>,
     grants: Arc<HashMap<GrantId, Arc<SavedGrant>>>,
+    oauth_clients: Arc<HashMap<OauthClientId, Arc<SavedOauthClient>>>,
     signing_keys: Arc<HashMap<SigningKeyId, Arc<SavedSigningKey>>>,
     secret_references: Arc<HashMap<SecretReferenceId, Arc<SavedSecretReference>>>,
     /// What was read from managers: in memory alone, and by nobody who writes rows.
@@ -124,6 +125,15 @@ impl Snapshot {
 
     pub fn grants(&self) -> impl Iterator<Item = &Arc<SavedGrant>> {
         self.grants.values()
+    }
+
+    /// A client that an admin made.
+    pub fn oauth_client(&self, id: OauthClientId) -> Option<&Arc<SavedOauthClient>> {
+        self.oauth_clients.get(&id)
+    }
+
+    pub fn oauth_clients(&self) -> impl Iterator<Item = &Arc<SavedOauthClient>> {
+        self.oauth_clients.values()
     }
 
     /// Of tokens that the gateway issues itself.

@@ -1,6 +1,8 @@
 //! Each field that an admin can set, and the test that sees it on the proxy. The table is held to the description of
 //! the API: a new field needs its line, and the test that a line names must be there.
 
+mod settings;
+
 use crate::harness::{
     Gateway, Upstream, WORKSPACE_KEY, eventually, gateway::target, hello, reply, stand_at_noon, with,
 };
@@ -372,6 +374,18 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "oauth-clients",
+        &[
+            ("name", SHOWN),
+            ("slug", SHOWN),
+            ("description", SHOWN),
+            ("organisation_id", MEANS),
+            ("type", "mcp_made_clients::a_confidential_client_proves_itself_wherever_it_asks"),
+            ("redirect_uris", "mcp_made_clients::what_an_admin_made_is_what_a_client_may"),
+            ("scope", "mcp_made_clients::what_an_admin_made_is_what_a_client_may"),
+        ],
+    ),
+    (
         "deployments",
         &[
             ("name", SHOWN),
@@ -530,68 +544,13 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Settings of families in `configurations`, each with the test that sees it: those of the families below.
-const SETTINGS: &[(&str, &str)] = &[
-    ("amzn_sagemaker_custom_attributes", SAGEMAKER),
-    ("amzn_sagemaker_target_model", SAGEMAKER),
-    ("amzn_sagemaker_target_variant", SAGEMAKER),
-    ("amzn_sagemaker_target_container_hostname", SAGEMAKER),
-    ("amzn_sagemaker_inference_id", SAGEMAKER),
-    ("amzn_sagemaker_enable_explanations", SAGEMAKER),
-    ("amzn_sagemaker_inference_component", SAGEMAKER),
-    ("amzn_sagemaker_session_id", SAGEMAKER),
-    ("amzn_sagemaker_model_name", SAGEMAKER),
-    ("workers_ai_account_id", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
-    ("anthropic_aws_workspace_id", "long_tail_areas::claude_on_aws_is_signed_and_told_its_workspace"),
-    ("snowflake_account", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
-    ("databricks_workspace", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
-    ("databricks_serving_endpoint_name", "long_tail::content_of_databricks_comes_as_text"),
-    ("byteplus_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
-    ("huggingface_base_url", "long_tail::hugging_faces_address_may_be_ones_own"),
-    ("triton_api", "long_tail::triton_is_called_in_either_of_its_ways"),
-    ("oracle_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
-    ("oracle_api_version", "long_tail::oracle_hears_of_the_compartment"),
-    ("oracle_serving_mode", "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so"),
-    ("oracle_api_format", "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so"),
-    ("oracle_compartment_id", "long_tail::oracle_hears_of_the_compartment"),
-    ("oracle_tenancy", "long_tail::oracle_is_signed_with_a_users_key"),
-    ("oracle_user", "long_tail::oracle_is_signed_with_a_users_key"),
-    ("oracle_fingerprint", "long_tail::oracle_is_signed_with_a_users_key"),
-    ("oracle_private_key", "long_tail::oracle_is_signed_with_a_users_key"),
-];
-
-const SAGEMAKER: &str = "long_tail::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais";
-
-/// Families of which each setting stands in [`SETTINGS`]; those of the older clouds are seen in their own files.
-const SET_UP: &[&str] = &[
-    "workers-ai",
-    "cortex",
-    "databricks",
-    "byteplus",
-    "huggingface",
-    "oracle",
-    "sagemaker",
-    "triton",
-    "claude-platform-aws",
-];
-
-#[test]
-fn every_setting_of_a_family_has_its_place_here() {
-    let of_one = |s: &&gateway_domain::cloud::Setting| matches!(s.families, [one] if SET_UP.contains(one));
-    let known: BTreeSet<&str> = gateway_domain::cloud::SETTINGS.iter().filter(of_one).map(|s| s.name).collect();
-    assert_eq!(SETTINGS.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>(), known);
-    for (name, place) in SETTINGS {
-        assert!(is_there(place), "{name}: there is no test {place}");
-    }
-}
-
 fn kind(path: &str) -> &str {
     let mut parts =
         path.trim_start_matches("/v1").split('/').filter(|s| !s.is_empty() && *s != "admin" && *s != "policies");
     parts.next().unwrap_or_default()
 }
 
-fn is_there(test: &str) -> bool {
+pub(crate) fn is_there(test: &str) -> bool {
     let (file, name) = test.split_once("::").unwrap_or_else(|| panic!("{test} names no test"));
     let path = format!("{}/tests/e2e/{file}.rs", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).is_ok_and(|source| source.contains(&format!("async fn {name}()")))

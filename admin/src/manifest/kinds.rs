@@ -11,6 +11,7 @@ use gateway_domain::resource::deployment::Deployment;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::integration::Integration;
 use gateway_domain::resource::mcp::{McpIntegration, McpServer};
+use gateway_domain::resource::oauth_client::MadeClient;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::person::{Member, User};
 use gateway_domain::resource::plugin::Plugin;
@@ -60,6 +61,7 @@ pub(super) static KINDS: &[Portable] = &[
     portable::<UsageLimitPolicy>(),
     portable::<AlertRule>(),
     portable::<Deployment>(),
+    portable::<MadeClient>(),
 ];
 
 pub(super) fn of(kind: &str) -> Option<&'static Portable> {

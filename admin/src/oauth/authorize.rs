@@ -10,6 +10,7 @@ use super::visit::OauthVisit;
 use super::{browser, client, page, redirect, signer};
 use crate::reply::Reply;
 use gateway_domain::resource::mcp::check_server_slug;
+use gateway_domain::token::McpGrant;
 
 const LONGEST_QUERY: usize = 8 * 1024;
 const LONGEST_STATE: usize = 900;
@@ -37,7 +38,7 @@ pub(super) fn show(visit: &OauthVisit, ask: AuthorizeAsk, signed_by: Option<Sign
     let snapshot = visit.app().live.snapshot();
     let signer = signed_by.and_then(|signed_by| signer::standing(&snapshot, signed_by, visit.visit.now));
     let browser = browser::of(visit);
-    let places = signer.as_ref().map(|signer| signer.places(&snapshot, &ask.server)).unwrap_or_default();
+    let places = signer.as_ref().map(|signer| signer.places(&snapshot, &ask)).unwrap_or_default();
     // Who may not use it is told so, and may be somebody else.
     let decides = signer.as_ref().filter(|_| !places.is_empty());
     let ticket = AuthorizeTicket::new(visit, &browser.digest, ask, signed_by.filter(|_| decides.is_some()));
@@ -88,12 +89,13 @@ async fn asked(visit: &OauthVisit, form: &OauthForm) -> Result<AuthorizeAsk, Oau
     Ok(AuthorizeAsk {
         client_id: client_id.to_owned(),
         client_name: if client.name.is_empty() { "An app without a name".to_owned() } else { client.name },
+        client_org: client.made_in,
         vouched_by: client.vouched_by,
         redirect_uri: redirect_uri.to_owned(),
         state: form.at_most("state", LONGEST_STATE)?.map(str::to_owned),
         challenge: challenge.to_owned(),
         server,
-        scope: scope(form.text("scope"))?,
+        scope: within(scope(form.text("scope"))?, client.scope.as_deref()),
     })
 }
 
@@ -112,6 +114,18 @@ fn scope(asked: Option<&str>) -> Result<String, OauthFault> {
     Ok(known.join(" "))
 }
 
+/// No more than a client may ask for: what is beyond it is left out, and where nothing is left it is all that it may (RFC 6749, 3.3).
+fn within(asked: String, most: Option<&str>) -> String {
+    let Some(most) = most else { return asked };
+    let may = McpGrant::read(most);
+    let covered = |name: &&str| {
+        let wants = McpGrant::read(name);
+        (may.reads || !wants.reads) && (may.writes || !wants.writes)
+    };
+    let left: Vec<&str> = asked.split(' ').filter(covered).collect();
+    if left.is_empty() { most.to_owned() } else { left.join(" ") }
+}
+
 /// The server that an address is of: exactly as its own document has it (RFC 8707, 2).
 pub(super) fn server_of(visit: &OauthVisit, asked: &str) -> Result<String, OauthFault> {
     let issuer = visit.issuer()?;
@@ -123,7 +137,15 @@ pub(super) fn server_of(visit: &OauthVisit, asked: &str) -> Result<String, Oauth
 
 #[cfg(test)]
 mod tests {
-    use super::scope;
+    use super::{scope, within};
+
+    #[test]
+    fn a_client_gets_no_more_than_it_may_ask_for() {
+        let of = |asked: &str, most: Option<&str>| within(asked.to_owned(), most);
+        assert_eq!((of("mcp", None), of("mcp", Some("mcp"))), ("mcp".to_owned(), "mcp".to_owned()));
+        assert_eq!(of("mcp:read mcp:write", Some("mcp:read")), "mcp:read");
+        assert_eq!(of("mcp", Some("mcp:read")), "mcp:read");
+    }
 
     #[test]
     fn what_is_asked_for_is_what_there_is() {

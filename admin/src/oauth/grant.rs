@@ -57,7 +57,7 @@ pub(super) async fn begin(
     let over = || OauthFault::forbidden("you are not signed in any more: begin again in the app");
     let signed_by = ticket.signed_by.ok_or_else(over)?;
     let signer = signer::standing(&snapshot, signed_by, now).ok_or_else(over)?;
-    let place = place(&signer, &signer.places(&snapshot, &ticket.ask.server), workspace)?;
+    let place = place(&signer, &signer.places(&snapshot, &ticket.ask), workspace)?;
     decide_once(visit, ticket).await?;
     let store = app.oauth.as_ref().ok_or_else(OauthFault::off)?;
     let code = URL_SAFE_NO_PAD.encode(app.bytes::<32>());
@@ -80,7 +80,7 @@ pub(super) async fn begin(
     let told = told(ticket);
     let decide = |around: &WriteView<'_>| {
         let still = signer::standing(&around.snapshot, signed_by, now);
-        let open = still.map(|signer| signer.places(&around.snapshot, &ticket.ask.server)).unwrap_or_default();
+        let open = still.map(|signer| signer.places(&around.snapshot, &ticket.ask)).unwrap_or_default();
         if !open.iter().any(|open| open.id == place) {
             return Err(forbidden("what you may do has changed meanwhile: begin again in the app"));
         }

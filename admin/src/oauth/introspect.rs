@@ -2,6 +2,7 @@
 //! Whatever is not good, or not theirs, is merely not active.
 
 use super::access::{self, AccessClaims};
+use super::client_proof;
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::visit::OauthVisit;
@@ -31,9 +32,10 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
 async fn asker(visit: &OauthVisit, form: &OauthForm) -> Result<Asker, OauthFault> {
     let headers = &visit.visit.headers;
     let named = headers.keys().any(|name| name == header::AUTHORIZATION || name.as_str().ends_with("api-key"));
-    match form.text("client_id") {
-        Some(client) if !named => Ok(Asker::Client(client.to_owned())),
-        _ => {
+    let by_client = client_proof::has_header(visit) || (!named && form.text("client_id").is_some());
+    match by_client {
+        true => client_proof::client(visit, form).map(Asker::Client),
+        false => {
             let actor = Actor::authenticate(visit.app(), headers, visit.visit.now).await;
             actor.map(|actor| Asker::Key(Box::new(actor))).map_err(|_| OauthFault::client())
         }

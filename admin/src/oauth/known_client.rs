@@ -1,13 +1,14 @@
-//! What is known of a client: its name, where it may be sent back to, and who says so. None has a secret; what they bring is proven
-//! by PKCE.
+//! What is known of a client: its name, where it may be sent back to, and who says so. Whether it has a secret is no matter here; what
+//! all of them bring is proven by PKCE.
 
 use super::redirect;
+use gateway_domain::id::OrgId;
 use serde::{Deserialize, Serialize};
 
 /// Of a name, which may be an address.
 pub(super) const LONGEST_ID: usize = 400;
 pub(super) const LONGEST_NAME: usize = 100;
-pub(super) const MOST_REDIRECTS: usize = 20;
+pub(crate) const MOST_REDIRECTS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KnownClient {
@@ -17,11 +18,17 @@ pub(super) struct KnownClient {
     /// The host that says all this of it; `None`: it says so itself, and could be anybody.
     #[serde(skip)]
     pub(super) vouched_by: Option<String>,
+    /// The organisation whose admins made it, and whose people alone let it in.
+    #[serde(skip)]
+    pub(super) made_in: Option<OrgId>,
+    /// The most that it may ask for, where somebody said so.
+    #[serde(skip)]
+    pub(super) scope: Option<String>,
 }
 
 impl KnownClient {
     pub(super) fn may_return_to(&self, asked: &str) -> bool {
-        redirect::check(asked).is_ok() && self.redirect_uris.iter().any(|known| redirect::fits(known, asked))
+        redirect::check_redirect(asked).is_ok() && self.redirect_uris.iter().any(|known| redirect::fits(known, asked))
     }
 }
 

@@ -8,6 +8,9 @@ use super::visit::OauthVisit;
 use crate::reply::Reply;
 use serde_json::{Value, json};
 
+/// How clients say who they are. Those that have a secret are made by admins.
+const PROOFS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
+
 /// Whether what stands behind the well-known name is this installation (RFC 8414, 3.1), or one of its servers, for which
 /// clients ask as well.
 fn is_ours(path: &str, issuer: &str) -> bool {
@@ -36,8 +39,8 @@ fn document(visit: &OauthVisit) -> Result<Value, OauthFault> {
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
-        "token_endpoint_auth_methods_supported": ["none"],
-        "revocation_endpoint_auth_methods_supported": ["none"],
+        "token_endpoint_auth_methods_supported": PROOFS,
+        "revocation_endpoint_auth_methods_supported": PROOFS,
         "code_challenge_methods_supported": ["S256"],
         "client_id_metadata_document_supported": true,
         "authorization_response_iss_parameter_supported": true,

@@ -24,7 +24,7 @@ const NEVER: [&str; 14] = [
 ];
 
 /// `Err`: the rule that it breaks.
-pub(super) fn check(text: &str) -> Result<(), &'static str> {
+pub(crate) fn check_redirect(text: &str) -> Result<(), &'static str> {
     let plain = |b: u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`' | b';' | b',');
     if text.len() > LONGEST_REDIRECT || !text.bytes().all(plain) {
         return Err("must be at most 900 plain characters");
@@ -107,7 +107,7 @@ mod tests {
             "cursor://anysphere.cursor-retrieval/oauth/callback",
             "com.example.app:/cb",
         ] {
-            assert_eq!(check(good), Ok(()), "{good}");
+            assert_eq!(check_redirect(good), Ok(()), "{good}");
         }
         let long = format!("https://a.example/{}", "x".repeat(LONGEST_REDIRECT));
         for bad in [
@@ -131,7 +131,7 @@ mod tests {
             "https://a.example/;x",
             &long,
         ] {
-            assert!(check(bad).is_err(), "{bad}");
+            assert!(check_redirect(bad).is_err(), "{bad}");
         }
     }
 

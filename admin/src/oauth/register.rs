@@ -45,7 +45,7 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
         return Err(OauthFault::bad("invalid_redirect_uri", told));
     }
     for uri in &redirects {
-        redirect::check(uri)
+        redirect::check_redirect(uri)
             .map_err(|rule| OauthFault::bad("invalid_redirect_uri", format!("redirect_uris {rule}")))?;
     }
     let lacks =
@@ -57,7 +57,7 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
     let asked = read.scope.unwrap_or_default();
     let known: Vec<&str> = asked.split_ascii_whitespace().filter(|name| SCOPES.contains(name)).collect();
     let scope = if known.is_empty() { SCOPES[0].to_owned() } else { known.join(" ") };
-    let client = KnownClient { name, redirect_uris: redirects, vouched_by: None };
+    let client = KnownClient { name, redirect_uris: redirects, vouched_by: None, made_in: None, scope: None };
     let new = OauthClient {
         id: Uuid::from_bytes(app.bytes()).to_string(),
         metadata: serde_json::to_string(&client).map_err(|_| OauthFault::internal())?,

@@ -2,10 +2,10 @@
 //! good as given back.
 
 use super::access;
+use super::client_proof;
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::grant;
-use super::known_client::LONGEST_ID;
 use super::refresh::RefreshToken;
 use super::visit::OauthVisit;
 use crate::reply::Reply;
@@ -17,8 +17,9 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
     visit.desk.paces.failed_token.check(visit.visit.client, visit.visit.now)?;
     let form = OauthForm::of_body(&visit.visit)?;
     let text = form.required("token")?;
-    let client_id = form.at_most("client_id", LONGEST_ID)?;
-    let client_id = client_id.ok_or_else(|| OauthFault::request("client_id is required"))?;
+    let client_id = client_proof::client(&visit, &form).inspect_err(|_| {
+        visit.desk.paces.failed_token.count(visit.visit.client, visit.visit.now);
+    })?;
     let done = Ok(Reply::nothing(StatusCode::OK));
     let Some((org, id)) = named(&visit, text)? else {
         visit.desk.paces.failed_token.count(visit.visit.client, visit.visit.now);

@@ -1,6 +1,7 @@
 //! Who signs in, by a key of theirs that was typed or by the session that their organisation's provider began, and in which
 //! workspaces they may use the server that is asked for. Looked at anew at each step: a key may end between two.
 
+use super::ask::AuthorizeAsk;
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::ticket::SignedBy;
@@ -77,9 +78,14 @@ pub(super) fn standing(snapshot: &Snapshot, signed_by: SignedBy, now: Timestamp)
 }
 
 impl Signer {
-    /// Workspaces where they may use a server of this slug, the first made first.
-    pub(super) fn places(&self, snapshot: &Snapshot, server: &str) -> Vec<Arc<Workspace>> {
-        let ours = |w: &&Arc<Workspace>| w.org == self.key.org && w.active && self.opens(snapshot, w, server);
+    /// Workspaces where they may use the server that is asked for, the first made first. A client that an admin made is let in by
+    /// people of that organisation alone, and while it is there.
+    pub(super) fn places(&self, snapshot: &Snapshot, ask: &AuthorizeAsk) -> Vec<Arc<Workspace>> {
+        let is_made = |id: &str| id.parse().is_ok_and(|id| snapshot.oauth_client(id).is_some());
+        if ask.client_org.is_some_and(|org| org != self.key.org || !is_made(&ask.client_id)) {
+            return Vec::new();
+        }
+        let ours = |w: &&Arc<Workspace>| w.org == self.key.org && w.active && self.opens(snapshot, w, &ask.server);
         let mut all: Vec<Arc<Workspace>> = snapshot.workspaces().filter(ours).cloned().collect();
         all.sort_by_key(|w| w.id);
         all

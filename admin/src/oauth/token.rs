@@ -4,10 +4,10 @@
 use super::access::{self, resource};
 use super::ask::SCOPES;
 use super::client;
+use super::client_proof;
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::grant::{self, CodeTerms};
-use super::known_client::LONGEST_ID;
 use super::refresh::{self, RefreshToken};
 use super::visit::OauthVisit;
 use crate::reply::Reply;
@@ -39,9 +39,11 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
 async fn exchange(visit: &OauthVisit) -> Result<Reply, OauthFault> {
     let form = OauthForm::of_body(&visit.visit)?;
     let store = visit.app().oauth.as_ref().ok_or_else(OauthFault::off)?;
-    let client_id = form.at_most("client_id", LONGEST_ID)?;
-    let client_id = client_id.ok_or_else(|| OauthFault::request("client_id is required"))?;
-    let is_known = client::is_address(client_id) || store.client(client_id).await?.is_some();
+    let client_id = client_proof::client(visit, &form)?;
+    let client_id = client_id.as_str();
+    let is_known = client::is_address(client_id)
+        || client_proof::made(visit, client_id).is_some()
+        || store.client(client_id).await?.is_some();
     if !is_known {
         return Err(OauthFault::client());
     }

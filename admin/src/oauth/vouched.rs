@@ -121,13 +121,13 @@ async fn fetch(app: &App, id: &str, host: &str) -> FetchedClient {
     let redirects = read.redirect_uris;
     if redirects.is_empty()
         || redirects.len() > MOST_REDIRECTS
-        || redirects.iter().any(|uri| redirect::check(uri).is_err())
+        || redirects.iter().any(|uri| redirect::check_redirect(uri).is_err())
     {
         return Err("names a document whose redirect_uris cannot be used".to_owned());
     }
     let name = plain_name(&read.client_name);
     let name = if name.is_empty() { host.to_owned() } else { name };
-    Ok(KnownClient { name, redirect_uris: redirects, vouched_by: Some(host.to_owned()) })
+    Ok(KnownClient { name, redirect_uris: redirects, vouched_by: Some(host.to_owned()), made_in: None, scope: None })
 }
 
 #[cfg(test)]

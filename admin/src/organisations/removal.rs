@@ -46,6 +46,7 @@ const fn noun(kind: Kind) -> Option<&'static str> {
         Kind::Prompt => Some("prompts"),
         Kind::SecretReference => Some("secret references"),
         Kind::Deployment => Some("deployments"),
+        Kind::OauthClient => Some("OAuth clients"),
         Kind::DirectoryGroup => Some("groups of a directory"),
     }
 }

@@ -97,6 +97,18 @@ pub(crate) async fn end_with_server(call: &Call) -> Result<(), Problem> {
     end_these(call, all).await.map(drop)
 }
 
+/// What anybody allowed a client that goes.
+pub(crate) async fn end_of_client(call: &Call, client_id: &str) -> Result<(), Problem> {
+    let mut theirs = Vec::new();
+    for row in pages(&call.app, ResourceQuery::all(Kind::McpGrant, call.actor.org)).await? {
+        let doc: McpSignIn = serde_json::from_str(&row.doc).map_err(internal)?;
+        if doc.client_id == client_id {
+            theirs.push(StoredGrant { row, doc });
+        }
+    }
+    end_these(call, theirs).await.map(drop)
+}
+
 /// The state of the configuration behind it.
 async fn end_these(call: &Call, all: Vec<StoredGrant>) -> Result<Revision, Problem> {
     let seen = call.snapshot().revision;

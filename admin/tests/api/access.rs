@@ -27,6 +27,7 @@ pub(crate) struct Things {
     pub(crate) plugin: String,
     pub(crate) secret_reference: String,
     pub(crate) deployment: String,
+    pub(crate) oauth_client: String,
     pub(crate) alert: String,
     pub(crate) mcp_integration: String,
     pub(crate) mcp_server: String,
@@ -100,6 +101,8 @@ impl Things {
         let secret_reference = text(&house.as_admin().post("/secret-references", body).await.expect(200)["slug"]);
         let body = json!({"name": tag, "slug": format!("{tag}-dep"), "type": "production"});
         let deployment = text(&house.as_admin().post("/deployments", body).await.expect(200)["slug"]);
+        let body = json!({"name": tag, "slug": format!("{tag}-app"), "type": "public", "redirect_uris": ["app://cb"]});
+        let oauth_client = text(&house.as_admin().post("/oauth-clients", body).await.expect(200)["slug"]);
         let organisation = json!({"name": format!("of {tag}")});
         let organisation = house.as_admin().post("/admin/organisations", organisation).await.expect(200);
         let organisation = text(&organisation["id"]);
@@ -132,6 +135,7 @@ impl Things {
             plugin,
             secret_reference,
             deployment,
+            oauth_client,
             alert,
             mcp_integration,
             mcp_server,
@@ -161,6 +165,7 @@ impl Things {
             plugin: "none".into(),
             secret_reference: "none".into(),
             deployment: "none".into(),
+            oauth_client: "none".into(),
             alert: "none".into(),
             mcp_integration: "none".into(),
             mcp_server: "none".into(),
@@ -209,6 +214,7 @@ impl Things {
             &self.provider,
             &self.secret_reference,
             &self.deployment,
+            &self.oauth_client,
             &self.mcp_integration,
             &self.mcp_server,
             &self.agent_integration,
@@ -228,6 +234,7 @@ impl Things {
             Some("plugins") => self.plugin.as_str(),
             Some("secret-references") => self.secret_reference.as_str(),
             Some("deployments") => self.deployment.as_str(),
+            Some("oauth-clients") => self.oauth_client.as_str(),
             Some("alerts") => self.alert.as_str(),
             Some("prompts") if path.starts_with("/prompts/partials") => self.partial.as_str(),
             Some("prompts") => self.prompt.as_str(),

@@ -65,6 +65,11 @@ pub(crate) async fn furnished() -> House {
     let eu = json!({"name": "EU", "slug": "eu", "type": "production", "source_type": "helm", "tags": {"a": "b"},
         "config": {"metadata": {"region": "eu"}}, "allowed_workspaces": ["team", "default"]});
     admin.post("/deployments", eu).await.expect(200);
+    for (slug, kind) in [("app", "public"), ("web", "confidential")] {
+        let client = json!({"name": slug, "slug": slug, "type": kind, "description": "d", "scope": "mcp:read",
+            "redirect_uris": ["https://app.example.com/cb"]});
+        admin.post("/oauth-clients", client).await.expect(200);
+    }
     let filled = json!({"name": "Filled", "slug": "filled", "ai_provider_id": "openai", "create_default_provider": false,
         "secret_mappings": [{"target_field": "key", "secret_reference_id": "vault", "value_format": "string"}]});
     admin.post("/integrations", filled).await.expect(200);

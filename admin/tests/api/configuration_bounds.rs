@@ -89,6 +89,7 @@ async fn shown(house: &House) -> BTreeMap<String, Value> {
         "/integrations",
         "/secret-references",
         "/deployments",
+        "/oauth-clients",
         "/plugins",
         "/mcp-integrations",
         "/agent-integrations",

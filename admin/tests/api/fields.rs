@@ -5,6 +5,7 @@
 mod agents;
 mod deployments;
 mod exports;
+mod oauth_clients;
 mod people;
 mod secret_references;
 mod sharing;
@@ -664,6 +665,7 @@ async fn whole(house: &House) -> Story<'_> {
     providers(&mut story).await;
     secret_references::tell(&mut story).await;
     deployments::tell(&mut story).await;
+    oauth_clients::tell(&mut story).await;
     guardrails(&mut story).await;
     mcp(&mut story).await;
     agents::agents(&mut story).await;
@@ -742,6 +744,7 @@ const NEWER: &[(&str, &[&str])] = &[
     ("plugin", &[""]),
     ("secret_reference", &[""]),
     ("deployment", &["", "/config"]),
+    ("oauth_client", &[""]),
     ("alert", &["", "/filters", "/channels/0"]),
     ("mcp_integration", &["", "/access", "/sync", "/secret_mappings/0"]),
     ("mcp_server", &["", "/user_access"]),
@@ -840,6 +843,7 @@ async fn what_a_newer_node_wrote_stays_wherever_it_stands() {
             "alert" => (format!("/alerts/{id}"), json!({"threshold": 77})),
             "plugin" => (format!("/plugins/{id}"), json!({"credentials": {}})),
             "deployment" => (format!("/deployments/{id}"), json!({"name": "renamed"})),
+            "oauth_client" => (format!("/oauth-clients/{id}"), json!({"name": "renamed"})),
             "secret_reference" => (format!("/secret-references/{id}"), json!({"name": "renamed"})),
             "mcp_integration" => (format!("/mcp-integrations/{id}"), json!({"name": "renamed"})),
             "mcp_server" => (format!("/mcp-servers/{id}"), json!({"name": "renamed"})),

@@ -25,6 +25,7 @@ mod limits;
 mod logs;
 mod matrix;
 mod nodes;
+mod oauth_clients;
 mod openapi;
 mod organisations;
 mod own_logs;

@@ -208,6 +208,7 @@ async fn pages_and_paths_are_held_to_their_bounds() {
             "plugins",
             "secret-references",
             "deployments",
+            "oauth-clients",
             "alerts",
             "providers",
             "integrations",

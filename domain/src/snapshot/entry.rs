@@ -11,6 +11,7 @@ mod integration;
 mod key;
 mod mcp;
 mod member;
+mod oauth_client;
 mod organisation;
 mod outbound;
 mod partner;
@@ -37,6 +38,7 @@ pub(super) use integration::read as upstream;
 pub use key::{Defaults, Key, Rotation, UseMark};
 pub(super) use mcp::read as mcp_upstream;
 pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
+pub use oauth_client::SavedOauthClient;
 pub use organisation::Org;
 pub use outbound::OutboundUpstream;
 pub use partner::PartnerCredentials;
@@ -101,6 +103,7 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<SavedMapping>(),
     entry::<SavedSignOn>(),
     entry::<SavedDeployment>(),
+    entry::<SavedOauthClient>(),
     entry::<SavedGrant>(),
     entry::<SavedSigningKey>(),
 ];

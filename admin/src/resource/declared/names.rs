@@ -79,6 +79,7 @@ pub(crate) fn place(kind: Kind, home: Option<WorkspaceId>, name: String) -> Name
             | Kind::Plugin
             | Kind::SecretReference
             | Kind::Deployment
+            | Kind::OauthClient
             | Kind::Integration
             | Kind::McpIntegration
             | Kind::AgentIntegration
