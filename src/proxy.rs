@@ -77,7 +77,7 @@ use gateway_domain::ports::{Doorkeeper, KeyUses, Revision};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
 use intake::Refused;
-use mcp::{McpChallenge, McpParts, McpStop};
+use mcp::{LegacyAsk, McpChallenge, McpParts, McpStop, take_legacy};
 use own_objects::{KeptAnswer, KeptCall, OwnParts};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
@@ -126,6 +126,8 @@ pub(crate) struct Ctx {
     flight: Option<InFlightGuard>,
     /// Of a line of a batch, which is told what it cost.
     line: Option<Arc<LineGuest>>,
+    /// Of a client of MCP servers that speaks as of 2024-11-05.
+    legacy: Option<LegacyAsk>,
 }
 
 #[async_trait]
@@ -141,6 +143,7 @@ impl ProxyHttp for Gateway {
             seat: None,
             flight: None,
             line: None,
+            legacy: None,
         }
     }
 
@@ -159,6 +162,9 @@ impl ProxyHttp for Gateway {
         if let Some(fault) = http1_head::check(session) {
             session.downstream_session.set_keepalive(None);
             return self.refuse(session, ctx, fault.into()).await;
+        }
+        if self.mcp.settings.legacy_sse {
+            ctx.legacy = take_legacy(session.req_header_mut());
         }
         if let Some(fault) = self.storm(session) {
             return self.refuse(session, ctx, fault.into()).await;
@@ -429,7 +435,8 @@ impl Gateway {
 
     /// Messages for the MCP server that the path names.
     async fn mcp(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
-        let parts = McpParts { calls: &self.calls, state: &self.mcp };
+        let legacy = ctx.legacy.take();
+        let parts = McpParts { calls: &self.calls, state: &self.mcp, legacy: legacy.as_ref() };
         match Box::pin(mcp::serve(parts, session, &mut ctx.held, &mut request, &mut ctx.records)).await {
             Ok(()) => Ok(true),
             Err(McpStop::Gone(gone)) => Err(gone),
@@ -439,7 +446,7 @@ impl Gateway {
 
     /// What is asked of the agent that the path names.
     async fn agent(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
-        let parts = McpParts { calls: &self.calls, state: &self.mcp };
+        let parts = McpParts { calls: &self.calls, state: &self.mcp, legacy: None };
         match agent::serve(parts, session, &mut ctx.held, &mut request, &mut ctx.records).await {
             Ok(()) => Ok(true),
             Err(AgentStop::Gone(gone)) => Err(gone),

@@ -240,6 +240,8 @@ settings! {
     mcp_allowed_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_ALLOWED_ORIGINS" in "Listening", list "one_or_more";
     /// Issuers, such as https://login.example.com, to whom clients of MCP servers are sent to sign in; needs --public-url (repeatable, or with commas)
     mcp_authorization_servers: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_AUTHORIZATION_SERVERS" in "Listening", list "one_or_more";
+    /// Serve clients of MCP servers that speak as of 2024-11-05, over /{slug}/sse and /{slug}/messages; their streams lie on one node
+    mcp_legacy_sse: [Option<bool>] as bool = false, "GATEWAY_MCP_LEGACY_SSE" in "Listening";
     /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host asked, over http]
     public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404

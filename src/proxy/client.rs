@@ -17,6 +17,7 @@ use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// A line that every reader of event streams skips; only ever sent between two events.
 pub(crate) const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
@@ -49,11 +50,13 @@ pub(crate) struct Client<'a> {
     upload: Option<Upload>,
     /// Comments for a client that waits for its stream to begin.
     early: Option<EarlyKeepalive>,
+    /// Set where it has its answer, and what is said goes elsewhere: true once nobody reads that any more.
+    elsewhere: Option<watch::Receiver<bool>>,
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn new(session: &'a mut Session) -> Self {
-        Self { session, upload: None, early: None }
+        Self { session, upload: None, early: None, elsewhere: None }
     }
 
     pub(crate) fn set_upload(&mut self, upload: Upload) {
@@ -62,6 +65,11 @@ impl<'a> Client<'a> {
 
     pub(crate) fn set_early_keepalive(&mut self, early: Option<EarlyKeepalive>) {
         self.early = early;
+    }
+
+    /// From now on it is somebody else's leaving that counts.
+    pub(crate) fn answer_elsewhere(&mut self, over: watch::Receiver<bool>) {
+        self.elsewhere = Some(over);
     }
 
     pub(crate) fn session(&mut self) -> &mut Session {
@@ -116,6 +124,10 @@ impl<'a> Client<'a> {
     }
 
     async fn left(&mut self, leader: Option<&Leader>) -> ClientLeft {
+        if let Some(over) = &mut self.elsewhere {
+            let _ = over.wait_for(|over| *over).await;
+            return ClientLeft::Gone(Error::explain(ErrorType::ConnectionClosed, "the client's stream has ended"));
+        }
         if let Some(head) = self.early.as_mut().and_then(EarlyKeepalive::head_to_come)
             && let Err(e) = self.session.downstream_modules_ctx.response_header_filter(head, false).await
         {

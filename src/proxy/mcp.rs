@@ -15,7 +15,10 @@ pub(in crate::proxy) mod gate;
 pub(in crate::proxy) mod guard;
 pub(in crate::proxy) mod heard;
 pub(in crate::proxy) mod identity;
+mod legacy;
+mod legacy_streams;
 mod lists;
+mod mailbox;
 pub(in crate::proxy) mod note;
 mod sessionless;
 pub(in crate::proxy) mod state;
@@ -28,6 +31,7 @@ pub(crate) use accounts::McpPeople;
 pub(crate) use authorization::{McpAuthorization, McpChallenge};
 pub(crate) use duplex::DuplexBounds;
 pub(crate) use figures::McpFigures;
+pub(crate) use legacy::{LegacyAsk, take as take_legacy};
 pub(crate) use state::{McpSettings, McpState};
 
 use super::body::{self, BodyError, BodyLimits, Permit};
@@ -42,6 +46,7 @@ use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::RpcError;
 use gateway_mcp::session::McpSession;
 use http::{HeaderName, Method, header};
+use legacy::LegacyServing;
 use pingora::Error;
 use pingora::proxy::Session;
 use target::McpServed;
@@ -51,6 +56,8 @@ use target::McpServed;
 pub(crate) struct McpParts<'a> {
     pub(crate) calls: &'a CallParts,
     pub(crate) state: &'a McpState,
+    /// Set where a client of 2024-11-05 asks.
+    pub(crate) legacy: Option<&'a LegacyAsk>,
 }
 
 /// Why nothing was answered here.
@@ -78,6 +85,13 @@ pub(crate) async fn serve(
     let tenant = &request.caller.tenant;
     let mut served = McpServed::of(tenant, &request.ask.route.path).map_err(McpStop::Refused)?;
     identity::identify(parts, &session.req_header().headers, tenant, &mut served).map_err(McpStop::Refused)?;
+    if let Some(asked) = parts.legacy {
+        let serving = LegacyServing { parts, request, served: &mut served, records };
+        return match asked {
+            LegacyAsk::Stream => Box::pin(serving.stream(session)).await,
+            LegacyAsk::Message(id) => Box::pin(serving.message(session, id, held)).await,
+        };
+    }
     let posted = match request.ask.method {
         Method::POST => match door::content(session) {
             Ok(()) => posted(session),
@@ -134,6 +148,9 @@ async fn plain(parts: McpParts<'_>, session: &mut Session, request: &Request, st
     let why = match status {
         405 => "This method is not served here",
         406 => "The client must accept application/json or text/event-stream",
+        400 => "The body must be one message of JSON-RPC",
+        404 => "There is no such stream of this caller's: begin anew",
+        503 => "As many streams or messages of clients are under way as may be",
         _ => "The body must be application/json",
     };
     let error = RpcError::own(status, why);

@@ -35,6 +35,7 @@ pub(super) fn mcp_state(
         public_url: settings.public_url.as_deref().map(|url| url.trim_end_matches('/').into()),
         trusted: booted.trusted.clone(),
         authorization,
+        legacy_sse: settings.mcp_legacy_sse,
     };
     let process = process.clone();
     let bounds = DuplexBounds {

@@ -189,6 +189,8 @@ mod mcp_external_auth;
 #[cfg(test)]
 mod mcp_kept;
 #[cfg(test)]
+mod mcp_legacy_clients;
+#[cfg(test)]
 mod mcp_made_clients;
 #[cfg(test)]
 mod mcp_members;

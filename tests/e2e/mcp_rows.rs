@@ -197,7 +197,10 @@ const INCIDENTS: &[McpRow] = &[
         &["mcp::events_pass_as_they_come_and_a_client_of_json_gets_the_answer_alone"],
     ),
     McpRow("BerriAI/litellm 29936: a refusal that holds tokens", CANARY),
-    McpRow("BerriAI/litellm 25343: a test that runs commands", ADDRESSES),
+    McpRow(
+        "BerriAI/litellm 25343: a test that runs commands",
+        &["mcp_stdio::no_field_of_the_admin_api_takes_a_command"],
+    ),
     McpRow(
         "BerriAI/litellm 29355: anonymous below /.well-known/",
         &["admin/src/oauth.rs::what_is_handed_over_is_what_is_served"],
@@ -213,7 +216,10 @@ const INCIDENTS: &[McpRow] = &[
     McpRow("BerriAI/litellm 38208, 12359: a failure shown as an empty list", &[MEMBERS]),
     McpRow("IBM/mcp-context-forge 2055, 4205: sessions shared by users", &[SHARED]),
     McpRow("IBM/mcp-context-forge 5485: a node that owned a session died", &[NODES, KILLED]),
-    McpRow("googleapis/genai-toolbox GHSA-5gf6-gc35-xjpc: older versions skip scopes", &[SCOPES]),
+    McpRow(
+        "googleapis/genai-toolbox GHSA-5gf6-gc35-xjpc: older versions skip scopes",
+        &[SCOPES, "mcp_legacy_clients::older_clients_meet_every_check"],
+    ),
     McpRow("saved changes not in force", &[SWITCHED]),
 ];
 

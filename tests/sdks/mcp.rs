@@ -12,7 +12,8 @@ pub(crate) async fn between_servers_and_clients() -> Stage {
     // Clients that sign people in need its own address.
     let public = gateway.url("");
     let settings = programs(&gateway);
-    let trusted = ["--trusted-custom-hosts", "127.0.0.1,localhost", "--settings", &settings];
+    let trusted =
+        ["--trusted-custom-hosts", "127.0.0.1,localhost", "--settings", &settings, "--mcp-legacy-sse", "true"];
     // Sign-ins of one address are paced, and these are many people's.
     let proxies = ["--trusted-proxies", "127.0.0.1/32"];
     let gateway = gateway.restart_with(&[&["--public-url", &public][..], &trusted, &proxies].concat()).await;

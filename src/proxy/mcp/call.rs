@@ -150,7 +150,7 @@ impl McpTurn<'_, '_> {
             RpcMessage::Request { method, .. } if method == "initialize" => {
                 let asked = params.as_ref().and_then(|params| params.text("protocolVersion"));
                 let asked = asked.ok_or_else(|| RpcError::bad_params("params.protocolVersion must be a text"))?;
-                Ok(McpVersion::negotiated(&asked))
+                Ok(self.down.negotiated(&asked))
             }
             RpcMessage::Response { .. } if of_header => {
                 Err(RpcError::invalid("Invalid Request: this version of the protocol has no responses of clients"))

@@ -4,6 +4,7 @@
 use super::McpParts;
 use super::SESSION;
 use super::door::Posted;
+use super::legacy_streams::LegacyStream;
 use crate::proxy::body::Permit;
 use crate::proxy::client::{COMMENT, Client, ClientLeft, settle_unread_body};
 use crate::proxy::deliver::{own_head, refusal};
@@ -11,7 +12,7 @@ use crate::proxy::request::Request;
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault};
 use gateway_mcp::sse::{self, McpEvent};
-use gateway_mcp::{RpcError, RpcId};
+use gateway_mcp::{McpVersion, RpcError, RpcId};
 use http::{HeaderName, HeaderValue, header};
 use pingora::http::ResponseHeader;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub(in crate::proxy) struct McpDown<'a, 's> {
     pub(in crate::proxy) session: Option<String>,
     has_begun: bool,
     pub(in crate::proxy) bytes: u64,
+    /// Where the client hears what is said, if not here.
+    elsewhere: Option<Arc<LegacyStream>>,
 }
 
 impl<'a, 's> McpDown<'a, 's> {
@@ -81,7 +84,20 @@ impl<'a, 's> McpDown<'a, 's> {
         posted: &Posted,
     ) -> Self {
         let (takes_json, takes_events) = (posted.takes_json, posted.takes_events);
-        Self { client, parts, request, takes_json, takes_events, session: None, has_begun: false, bytes: 0 }
+        let (session, has_begun, bytes, elsewhere) = (None, false, 0, None);
+        Self { client, parts, request, takes_json, takes_events, session, has_begun, bytes, elsewhere }
+    }
+
+    /// The client has its answer here: what is said from now on goes down its stream.
+    pub(in crate::proxy) fn answer_elsewhere(&mut self, stream: Arc<LegacyStream>) {
+        self.client.answer_elsewhere(stream.over());
+        (self.has_begun, self.elsewhere) = (false, Some(stream));
+    }
+
+    /// The version that an `initialize` is answered with.
+    pub(in crate::proxy) fn negotiated(&self, asked: &str) -> McpVersion {
+        let oldest = McpVersion::V2024_11_05;
+        if self.elsewhere.is_some() && asked == oldest.name() { oldest } else { McpVersion::negotiated(asked) }
     }
 
     pub(in crate::proxy) const fn has_begun(&self) -> bool {
@@ -99,7 +115,7 @@ impl<'a, 's> McpDown<'a, 's> {
 
     /// From now on events go down.
     pub(in crate::proxy) async fn begin(&mut self) -> Result<(), ClientLeft> {
-        if self.has_begun {
+        if self.has_begun || self.elsewhere.is_some() {
             return Ok(());
         }
         let mut head = self.head(200, "text/event-stream")?;
@@ -113,6 +129,12 @@ impl<'a, 's> McpDown<'a, 's> {
     }
 
     pub(in crate::proxy) async fn event(&mut self, event: &McpEvent) -> Result<(), ClientLeft> {
+        if let Some(stream) = &self.elsewhere {
+            if !event.data.is_empty() {
+                stream.tell(&event.data);
+            }
+            return Ok(());
+        }
         self.begin().await?;
         let text = sse::write(event);
         self.bytes += text.len() as u64;
@@ -125,6 +147,9 @@ impl<'a, 's> McpDown<'a, 's> {
     }
 
     pub(in crate::proxy) async fn finish(&mut self) -> Result<(), ClientLeft> {
+        if self.elsewhere.is_some() {
+            return Ok(());
+        }
         self.client.piece(None, true).await
     }
 
@@ -132,6 +157,16 @@ impl<'a, 's> McpDown<'a, 's> {
     pub(in crate::proxy) async fn last(&mut self, message: LastMessage) -> Result<(), ClientLeft> {
         if message.is_elsewhere {
             return self.finish().await;
+        }
+        if let Some(stream) = &self.elsewhere {
+            if let Some(issued) = self.session.take() {
+                *stream.session.lock() = Some(issued);
+            }
+            stream.tell(&message.body);
+            if message.status == 404 {
+                stream.end();
+            }
+            return Ok(());
         }
         if self.has_begun || (!self.takes_json && message.status == 200) {
             self.begin().await?;
@@ -151,11 +186,21 @@ impl<'a, 's> McpDown<'a, 's> {
     }
 
     pub(in crate::proxy) async fn error(&mut self, error: &RpcError, id: Option<&RpcId>) -> Result<(), ClientLeft> {
+        if let Some(stream) = self.elsewhere.as_ref().filter(|_| id.is_none()) {
+            // It answers nothing that the client asked; a session that is lost can only be begun anew.
+            if error.status == 404 {
+                stream.end();
+            }
+            return Ok(());
+        }
         self.last(LastMessage::error(error, id)).await
     }
 
     /// An answer without a body.
     pub(in crate::proxy) async fn empty(&mut self, status: u16) -> Result<(), ClientLeft> {
+        if self.elsewhere.is_some() {
+            return Ok(());
+        }
         let head = own_head(&self.parts.calls.delivery.names, status, self.request);
         self.whole(head, Bytes::new()).await
     }

@@ -4,7 +4,6 @@
 //! session that has no connection on this node gets one, where it is known how it was begun.
 
 mod conversation;
-mod mailbox;
 mod table;
 mod wire;
 

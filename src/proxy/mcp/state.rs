@@ -6,6 +6,7 @@ use super::authorization::McpAuthorization;
 use super::breaker::McpBreakers;
 use super::drift::ToolDrift;
 use super::duplex::{DuplexBounds, DuplexTable};
+use super::legacy_streams::LegacyStreams;
 use super::lists::McpLists;
 use super::sessionless::SessionlessServers;
 use crate::proxy::cors::CorsOrigins;
@@ -51,6 +52,8 @@ pub(crate) struct McpSettings {
     pub(crate) trusted: Arc<Trusted>,
     /// `None`: nobody signs in.
     pub(crate) authorization: Option<McpAuthorization>,
+    /// Whether clients of 2024-11-05 are served.
+    pub(crate) legacy_sse: bool,
 }
 
 pub(crate) struct McpState {
@@ -64,6 +67,8 @@ pub(crate) struct McpState {
     pub(super) lists: McpLists,
     /// Connections that stay open.
     pub(super) duplex: Arc<DuplexTable>,
+    /// Of clients of 2024-11-05.
+    pub(super) legacy: LegacyStreams,
     /// Tokens of people; `None`: nobody has accounts at servers here.
     people: Option<McpPeople>,
     /// Whether the process takes leave.
@@ -122,8 +127,22 @@ impl McpState {
         let (breakers, drift) = (McpBreakers::default(), ToolDrift::default());
         let (sessionless, lists) = (SessionlessServers::default(), McpLists::new(settings.list_ttl));
         let (people, draining) = (None, Box::new(draining));
-        let duplex = Arc::new(DuplexTable::new(bounds, programs));
-        Self { vault, settings, ended, bridges, breakers, drift, sessionless, lists, duplex, people, draining, numbers }
+        let (duplex, legacy) = (Arc::new(DuplexTable::new(bounds, programs)), LegacyStreams::default());
+        Self {
+            vault,
+            settings,
+            ended,
+            bridges,
+            breakers,
+            drift,
+            sessionless,
+            lists,
+            duplex,
+            legacy,
+            people,
+            draining,
+            numbers,
+        }
     }
 
     pub(crate) fn with_people(mut self, people: McpPeople) -> Self {
@@ -144,13 +163,14 @@ impl McpState {
     }
 
     /// How many rows each table has.
-    pub(super) fn kept(&self) -> [(&'static str, usize); 10] {
+    pub(super) fn kept(&self) -> [(&'static str, usize); 11] {
         let [connections, programs] = self.duplex.len();
         [
             ("broken_servers", self.breakers.len()),
             ("changed_tools", self.drift.len()),
             ("connections", connections),
             ("ended_sessions", self.ended.lock().order.len()),
+            ("legacy_streams", self.legacy.len()),
             ("list_bytes", self.lists.bytes()),
             ("lists", self.lists.len()),
             ("programs", programs),
@@ -290,6 +310,7 @@ mod tests {
             public_url: None,
             trusted: Arc::default(),
             authorization: None,
+            legacy_sse: false,
         };
         let bounds = DuplexBounds { connections: 1, programs: 1, idle: minute };
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

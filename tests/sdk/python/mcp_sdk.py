@@ -12,6 +12,7 @@ import httpx
 import uvicorn
 from mcp import ClientSession, McpError, types
 from mcp.client.auth import OAuthClientProvider, TokenStorage
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamablehttp_client
 from mcp.server.fastmcp import Context, FastMCP
 from mcp.shared.auth import OAuthClientMetadata
@@ -148,6 +149,23 @@ async def conversation(slug, with_streams):
                 await streams(session, notes)
 
 
+async def older_conversation(slug, with_streams):
+    """The transport of 2024-11-05."""
+    notes = []
+
+    async def logged(params):
+        notes.append(params.data)
+
+    async with sse_client(f"{URL}/{slug}/sse", headers={"x-gateway-api-key": KEY}) as (read, write):
+        async with ClientSession(read, write, elicitation_callback=elicited, logging_callback=logged) as session:
+            opened = await session.initialize()
+            assert opened.serverInfo.name == "sdk", opened
+            await tools(session)
+            await the_rest(session)
+            if with_streams:
+                await streams(session, notes)
+
+
 class Kept(TokenStorage):
     """What a client keeps of a sign-in."""
 
@@ -217,5 +235,6 @@ async def signs_in(slug):
 for slug, json_response in (("events", False), ("plain", True)):
     register(slug, upstream(json_response))
     anyio.run(conversation, slug, not json_response)
+    anyio.run(older_conversation, slug, not json_response)
     anyio.run(signs_in, slug)
     print("ok", slug)

@@ -2,8 +2,8 @@
 //! the connection lasts; whoever asks waits at a mailbox. Answers find their request by number; what belongs to none goes
 //! to a reader of the session, and where there is none the server hears that nobody can be asked.
 
-use super::mailbox::Mailbox;
 use super::wire::{Hearing, Wire};
+use crate::proxy::mcp::mailbox::Mailbox;
 use crate::proxy::mcp::upstream::UpstreamCalls;
 use ahash::AHashMap;
 use gateway_mcp::multiplex::{self, HeardMessage};
