@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use uuid::Uuid;
 
 /// The client's address, put on each request by whoever accepted the connection.
@@ -237,6 +238,8 @@ pub struct App {
     pub accounts: Arc<dyn McpAccounts>,
     /// Their tokens, as this process has them at hand.
     pub kept_accounts: Arc<KeptAccounts>,
+    /// How many documents of OAuth clients this process keeps.
+    pub client_documents: Arc<AtomicU64>,
     /// MCP servers that want to be asked again; `None`: none is asked but when somebody wants it.
     pub wanted_syncs: Option<Arc<WantedSyncs>>,
     /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.

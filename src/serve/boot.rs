@@ -285,6 +285,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
             .then(|| Arc::new(booted.database.clone()) as Arc<dyn OauthStore>),
         accounts: Arc::new(booted.database.clone()),
         kept_accounts: Arc::default(),
+        client_documents: Arc::default(),
         wanted_syncs: (!settings.mcp_sync_interval.0.is_zero()).then(Arc::default),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
         settings: Arc::from([]),

@@ -278,6 +278,8 @@ async fn a_client_may_be_the_document_at_its_own_address() {
         assert!(refused.header("location").is_none());
     }
     assert_eq!(place.seen().len(), before + 5, "no redirect is followed");
+    let metrics = here.served.gateway.metrics().await;
+    assert!(metrics.contains("\ngateway_oauth_client_documents 6\n"), "{metrics}");
     for client in [
         "https://169.254.169.254/x",
         "https://10.0.0.1/x",

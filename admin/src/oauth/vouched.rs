@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use url::Url;
 
@@ -41,6 +42,10 @@ struct ClientDocument {
 }
 
 impl VouchedClients {
+    fn kept(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// `may_fetch` is asked where nothing is known that is fresh enough.
     pub(super) async fn find(
         &self,
@@ -52,6 +57,7 @@ impl VouchedClients {
         let refused = |why: &str| OauthFault::bad("invalid_client", format!("client_id {why}"));
         let host = host(app, id).map_err(refused)?;
         let slot = self.slot(id);
+        app.client_documents.store(self.kept() as u64, Ordering::Relaxed);
         let mut kept = slot.lock().await;
         let lasts = |told: &FetchedClient| if told.is_ok() { FRESH_MICROS } else { FAILED_MICROS };
         let is_fresh = |(at, told): &&(Timestamp, FetchedClient)| {
@@ -141,8 +147,8 @@ mod tests {
         for n in 0..MOST_KNOWN {
             clients.slot(&n.to_string());
         }
-        assert!(clients.0.lock().len() == MOST_KNOWN && Arc::ptr_eq(&clients.slot("0"), &first));
+        assert!(clients.kept() == MOST_KNOWN && Arc::ptr_eq(&clients.slot("0"), &first));
         clients.slot("one more");
-        assert_eq!(clients.0.lock().len(), 1, "all of them make room, and are looked up again");
+        assert_eq!(clients.kept(), 1, "all of them make room, and are looked up again");
     }
 }

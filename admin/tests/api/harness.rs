@@ -323,6 +323,7 @@ impl House {
             oauth: None,
             accounts: Arc::new(database.clone()),
             kept_accounts: Arc::default(),
+            client_documents: Arc::default(),
             wanted_syncs: None,
             data_service: Some(KeyHash::of(DATA_SERVICE)),
             clock: now,

@@ -74,6 +74,9 @@ impl McpPeople {
         let kept = self.app.kept_accounts.clone();
         let help = "Accounts of people at MCP servers whose token is at hand on this node, 8,192 at most";
         metrics.watch("gateway_mcp_accounts_at_hand", help, move || kept.len() as u64)?;
+        let documents = self.app.client_documents.clone();
+        let help = "Documents of OAuth clients that this node keeps, 512 at most";
+        metrics.watch("gateway_oauth_client_documents", help, move || documents.load(Ordering::Relaxed))?;
         type Read = fn(&RenewalCounts) -> &AtomicU64;
         let counted: [(&str, &str, Read); 3] = [
             (
