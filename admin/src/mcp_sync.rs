@@ -78,10 +78,6 @@ pub async fn plan_mcp_syncs(app: &App, planned: &mut BTreeSet<Uuid>, every: Dura
         .collect();
     let mut full = BTreeSet::new();
     for (org, id) in new {
-        // What holds for one of them holds for all that are left of its organisation.
-        if full.contains(&org) {
-            continue;
-        }
         let share = u32::from(id.as_bytes()[15]);
         let job = NewJob {
             id,
@@ -95,10 +91,11 @@ pub async fn plan_mcp_syncs(app: &App, planned: &mut BTreeSet<Uuid>, every: Dura
         };
         match app.jobs.enqueue(&job).await? {
             Enqueued::New | Enqueued::Known => drop(planned.insert(id)),
-            Enqueued::Full => {
+            // Others of that organisation may have theirs already, made by another node.
+            Enqueued::Full if full.insert(org) => {
                 tracing::warn!(%org, "no more MCP servers of this organisation are asked again");
-                full.insert(org);
             }
+            Enqueued::Full => {}
         }
     }
     Ok(())
