@@ -218,5 +218,26 @@ fn post_at(at: CloudService, path: String, body: Value) -> BatchCall {
     BatchCall { begins: false, at, method: Method::POST, path, body: BatchBody::Json(body) }
 }
 
+fn delete_at(at: CloudService, path: String) -> BatchCall {
+    BatchCall { begins: false, at, method: Method::DELETE, path, body: BatchBody::None }
+}
+
+/// The lines, each as it was made, as an object of a bucket.
+fn store_lines(path: String) -> BatchCall {
+    let form = LinesForm {
+        content_type: "application/jsonl".to_owned(),
+        front: String::new(),
+        between: "\n",
+        back: "\n".to_owned(),
+    };
+    let body = BatchBody::Lines(form);
+    BatchCall { begins: false, at: CloudService::Storage, method: Method::PUT, path, body }
+}
+
+/// What clouds take as the name of a record.
+fn is_printable(name: &str) -> bool {
+    (1..=256).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,7 @@ use super::client::Client;
 use super::exchange::CallParts;
 use super::record::PendingRecords;
 use super::request::Request;
+use bytes::Bytes;
 use call::McpTurn;
 use door::{Posted, posted};
 use down::McpDown;
@@ -108,14 +109,7 @@ pub(crate) async fn serve(
         served.keep_session(session);
     }
     if request.ask.method == Method::POST {
-        let settings = &parts.calls.delivery.settings;
-        let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
-        let bytes = match body::read(&mut session.downstream_session, limits, held).await {
-            Ok(bytes) => bytes,
-            Err(BodyError::Gone(e)) => return Err(McpStop::Gone(e.into_down())),
-            Err(BodyError::Invalid(fault, _) | BodyError::Refused(fault)) => return Err(McpStop::Refused(fault)),
-        };
-        request.ask.content.bytes = bytes;
+        request.ask.content.bytes = read_message(parts, session, held).await?;
     }
     let method = request.ask.method.clone();
     let down = McpDown::new(Client::new(session), parts, request, &posted);
@@ -139,6 +133,15 @@ pub(crate) async fn serve(
         (_, Ok(_)) => turn.post().await,
     };
     done.map_err(|left| McpStop::Gone(left.into_error()))
+}
+
+async fn read_message(parts: McpParts<'_>, session: &mut Session, held: &mut Permit) -> Result<Bytes, McpStop> {
+    let settings = &parts.calls.delivery.settings;
+    let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
+    body::read(&mut session.downstream_session, limits, held).await.map_err(|error| match error {
+        BodyError::Gone(e) => McpStop::Gone(e.into_down()),
+        BodyError::Invalid(fault, _) | BodyError::Refused(fault) => McpStop::Refused(fault),
+    })
 }
 
 /// An answer that says no more than its status.

@@ -4,6 +4,7 @@
 use crate::agent_script::{AgentScript, PUBLIC, ServedAgent, agent, says, told};
 use crate::harness::issuer::{FIRST, Issuer, in_seconds};
 use crate::harness::{Gateway, eventually};
+use crate::mcp_client::person_who_may;
 use crate::mcp_upstream_sign_in::{SECRET, client, endpoint};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::{Value, json};
@@ -18,19 +19,6 @@ async fn served(auth: &str, configurations: Value) -> ServedAgent {
     gateway.admin().post("/agent-servers", &server).await.expect(200);
     let (_, key) = gateway.admin().workspace_key("agents", json!({"scopes": ["agents.invoke"]})).await;
     ServedAgent { gateway, agent, key }
-}
-
-/// Somebody with a seat in the default workspace, and a key of theirs that may call agents.
-async fn person(gateway: &Gateway, email: &str) -> (String, String) {
-    let invite = json!({"email": email, "role": "member", "workspaces": [{"id": "default", "role": "member"}],
-        "workspace_api_key_details": {"scopes": ["agents.invoke"]}});
-    let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
-    let token = made["invite_link"].as_str().expect("a link").split_once('#').expect("a token").1.to_owned();
-    let accept = json!({"token": token, "first_name": "Ann", "last_name": "Lee"});
-    let user = gateway.admin().call("POST", "/invites/accept").without("x-gateway-api-key").json(&accept).send().await;
-    let user = user.expect(200).json();
-    let text = |value: &Value| value.as_str().expect("a text").to_owned();
-    (text(&user["id"]), text(&user["api_keys"][0]["key"]))
 }
 
 #[tokio::test]
@@ -84,7 +72,7 @@ async fn a_sign_in_that_is_refused_is_no_callers_business() {
 async fn an_agent_hears_who_calls_and_is_given_ids_as_they_are() {
     let rule = json!({"user_identity_forwarding": {"method": "claims_header", "include_claims": ["email"]}});
     let served = served("none", rule).await;
-    let (ann, key) = person(&served.gateway, "ann@example.com").await;
+    let (ann, key) = person_who_may(&served.gateway, "ann@example.com", &["agents.invoke"]).await;
     for (method, streams) in [("SendMessage", false), ("SendStreamingMessage", true)] {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": says("hi")});
         let call = served.call("POST", "").key(&key).header("a2a-version", "1.0").json(&body);
@@ -115,7 +103,7 @@ async fn an_agent_can_check_who_calls_by_the_gateways_signature() {
     let rule = json!({"user_identity_forwarding": {"method": "jwt_header", "include_claims": ["email"],
         "jwt_expiry_seconds": 60}});
     let served = served("none", rule).await;
-    let (ann, key) = person(&served.gateway, "ann@example.com").await;
+    let (ann, key) = person_who_may(&served.gateway, "ann@example.com", &["agents.invoke"]).await;
     served.rpc_as(&key, "1.0", "SendMessage", says("hi")).await.expect(200);
     let heard = served.heard().pop().expect("a call");
     let token = heard.header("x-user-jwt").expect("a token").to_owned();

@@ -10,13 +10,13 @@ fn forbids(word: &str) -> Value {
 }
 
 /// What the Admin API answers for a new guardrail that denies.
-async fn save(gateway: &Gateway, word: &str, fields: Value) -> Value {
+pub(crate) async fn save(gateway: &Gateway, word: &str, fields: Value) -> Value {
     let body = with(json!({ "name": word, "checks": forbids(word), "actions": { "deny": true } }), fields);
     let made = gateway.admin().post("/guardrails", &body).await.expect(200).json();
     if made["data"].is_object() { made["data"].clone() } else { made }
 }
 
-fn slug(guardrail: &Value) -> &str {
+pub(crate) fn slug(guardrail: &Value) -> &str {
     guardrail["slug"].as_str().unwrap_or_else(|| panic!("no slug: {guardrail}"))
 }
 

@@ -56,8 +56,13 @@ pub(crate) async fn signing_in(flags: &[&str]) -> SignedIn {
 
 /// Somebody with a seat in the default workspace, and a key of theirs.
 pub(crate) async fn person(gateway: &Gateway, email: &str) -> (String, String) {
+    person_who_may(gateway, email, &["mcp.invoke", "completions.write"]).await
+}
+
+/// The same, whose key has these scopes.
+pub(crate) async fn person_who_may(gateway: &Gateway, email: &str, scopes: &[&str]) -> (String, String) {
     let invite = json!({"email": email, "role": "member", "workspaces": [{"id": "default", "role": "member"}],
-        "workspace_api_key_details": {"scopes": ["mcp.invoke", "completions.write"]}});
+        "workspace_api_key_details": {"scopes": scopes}});
     let made = gateway.admin().post("/admin/users/invites", &invite).await.expect(200).json();
     let token = made["invite_link"].as_str().expect("a link").split_once('#').expect("a token").1.to_owned();
     let accept = json!({"token": token, "first_name": "Ann", "last_name": "Lee"});

@@ -1,6 +1,7 @@
 //! Guardrails in realtime sessions: what is written waits for its verdict, what is said aloud is taken back, and where a
 //! guardrail holds streams nothing of a response is heard before it was judged.
 
+use crate::guardrail_defaults::{save, slug};
 use crate::harness::{Gateway, LiveProvider, Said, Socket, Upstream, WORKSPACE_KEY, eventually, with};
 use crate::realtime::{Heard, records};
 use serde_json::{Value, json};
@@ -289,11 +290,8 @@ async fn guardrails_that_change_are_in_force_in_sessions_that_are_open() {
     let secret = json!({ "type": "conversation.item.create", "item": { "content": [{ "text": "the secret" }] } });
     client.say(&secret).await;
     eventually("it goes up", || async { (heard.all().len() == 1).then_some(()) }).await;
-    let checks = json!([{ "id": "default.contains", "parameters": { "words": ["secret"], "operator": "none" } }]);
-    let body = json!({ "name": "secret", "checks": checks, "actions": { "deny": true } });
-    let made = gateway.admin().post("/guardrails", &body).await.expect(200).json();
-    let slug = if made["data"].is_object() { made["data"]["slug"].clone() } else { made["slug"].clone() };
-    let defaults = json!({ "defaults": { "input_guardrails": [slug] } });
+    let saved = save(&gateway, "secret", json!({})).await;
+    let defaults = json!({ "defaults": { "input_guardrails": [slug(&saved)] } });
     gateway.admin().put("/workspaces/default", &defaults).await.expect(200);
     client.say(&secret).await;
     client.event("error").await;

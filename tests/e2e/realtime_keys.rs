@@ -1,5 +1,6 @@
 //! Keys of the gateway's own for browsers: what they open, what they stand for, and when they end.
 
+use crate::guardrail_defaults::{save, slug};
 use crate::harness::{Gateway, LiveProvider, Said, Socket, Upstream, WORKSPACE_KEY, eventually, hello, reply};
 use serde_json::{Value, json};
 
@@ -204,11 +205,8 @@ async fn a_providers_own_key_is_given_only_where_its_integration_says_so() {
 #[tokio::test]
 async fn what_a_key_sets_is_judged_as_what_a_client_writes() {
     let (gateway, provider, _, key) = house().await;
-    let checks = json!([{ "id": "default.contains", "parameters": { "words": ["secret"], "operator": "none" } }]);
-    let body = json!({ "name": "secret", "checks": checks, "actions": { "deny": true } });
-    let made = gateway.admin().post("/guardrails", &body).await.expect(200).json();
-    let slug = if made["data"].is_object() { made["data"]["slug"].clone() } else { made["slug"].clone() };
-    let defaults = json!({ "defaults": { "input_guardrails": [slug] } });
+    let saved = save(&gateway, "secret", json!({})).await;
+    let defaults = json!({ "defaults": { "input_guardrails": [slug(&saved)] } });
     gateway.admin().put("/workspaces/default", &defaults).await.expect(200);
     for (instructions, code) in [("Be kind.", None), ("Keep the secret.", Some(1008))] {
         let session = json!({ "type": "realtime", "model": "gpt-realtime", "instructions": instructions });

@@ -1,12 +1,11 @@
 //! Bedrock's model invocation jobs: lines go up as an object of S3, the job names the model of all of them, and what came of
 //! them stands in an object beside. A chat is written as Converse takes it, an embedding as its model does.
 
-use super::{BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState};
-use super::{NewBatchAsk, NewLine, get_at, post_at};
+use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::{NewBatchAsk, NewLine, delete_at, get_at, is_printable, post_at, store_lines};
 use bytes::Bytes;
 use gateway_domain::Operation;
 use gateway_domain::cloud::CloudService;
-use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -108,7 +107,7 @@ impl NativeBatches for BedrockBatches {
     }
 
     fn takes_name(&self, name: &str) -> bool {
-        (1..=256).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+        is_printable(name)
     }
 
     fn options(&self) -> &'static [&'static str] {
@@ -128,20 +127,7 @@ impl NativeBatches for BedrockBatches {
     }
 
     fn upload(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
-        let form = LinesForm {
-            content_type: "application/jsonl".to_owned(),
-            front: String::new(),
-            between: "\n",
-            back: "\n".to_owned(),
-        };
-        let path = format!("/{}/{}", new.place.bucket.as_deref()?, key_of(new));
-        Some(BatchCall {
-            begins: false,
-            at: CloudService::Storage,
-            method: Method::PUT,
-            path,
-            body: BatchBody::Lines(form),
-        })
+        Some(store_lines(format!("/{}/{}", new.place.bucket.as_deref()?, key_of(new))))
     }
 
     /// S3 tells nothing of it.
@@ -150,14 +136,7 @@ impl NativeBatches for BedrockBatches {
     }
 
     fn removal(&self, file: &str) -> Option<BatchCall> {
-        let path = path_of(file)?;
-        Some(BatchCall {
-            begins: false,
-            at: CloudService::Storage,
-            method: Method::DELETE,
-            path,
-            body: BatchBody::None,
-        })
+        Some(delete_at(CloudService::Storage, path_of(file)?))
     }
 
     /// The same token is the same job, so that one that may have been made needs not be looked for.

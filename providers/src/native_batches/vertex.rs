@@ -1,12 +1,11 @@
 //! Batch prediction jobs of Vertex AI: lines go up as an object of Cloud Storage, the job names the model of all of them, and
 //! what came of them stands in objects below a folder that the job makes. Gemini's lines and Claude's differ.
 
-use super::{BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState};
-use super::{NewBatchAsk, NewLine, get, get_at, post};
+use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::{NewBatchAsk, NewLine, delete_at, get, get_at, is_printable, post, store_lines};
 use bytes::Bytes;
 use gateway_domain::Operation;
 use gateway_domain::cloud::CloudService;
-use http::Method;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -104,7 +103,7 @@ impl NativeBatches for VertexBatches {
     }
 
     fn takes_name(&self, name: &str) -> bool {
-        (1..=256).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+        is_printable(name)
     }
 
     fn options(&self) -> &'static [&'static str] {
@@ -126,20 +125,7 @@ impl NativeBatches for VertexBatches {
     }
 
     fn upload(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
-        let form = LinesForm {
-            content_type: "application/jsonl".to_owned(),
-            front: String::new(),
-            between: "\n",
-            back: "\n".to_owned(),
-        };
-        let path = format!("/{}/{}", new.place.bucket.as_deref()?, object(new));
-        Some(BatchCall {
-            begins: false,
-            at: CloudService::Storage,
-            method: Method::PUT,
-            path,
-            body: BatchBody::Lines(form),
-        })
+        Some(store_lines(format!("/{}/{}", new.place.bucket.as_deref()?, object(new))))
     }
 
     /// Cloud Storage tells nothing of it.
@@ -148,14 +134,7 @@ impl NativeBatches for VertexBatches {
     }
 
     fn removal(&self, file: &str) -> Option<BatchCall> {
-        let path = format!("/{}", file.strip_prefix("gs://")?);
-        Some(BatchCall {
-            begins: false,
-            at: CloudService::Storage,
-            method: Method::DELETE,
-            path,
-            body: BatchBody::None,
-        })
+        Some(delete_at(CloudService::Storage, format!("/{}", file.strip_prefix("gs://")?)))
     }
 
     fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall {

@@ -8,8 +8,8 @@ use super::down::McpDown;
 use super::legacy_streams::{LegacyStream, OpenStream};
 use super::target::McpServed;
 use super::watch::{LOOK, ListWatch, WatchedLists};
-use super::{McpParts, McpStop, find_session, plain};
-use crate::proxy::body::{self, BodyError, BodyLimits, Permit};
+use super::{McpParts, McpStop, find_session, plain, read_message};
+use crate::proxy::body::Permit;
 use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::record::PendingRecords;
 use crate::proxy::request::Request;
@@ -136,13 +136,7 @@ impl LegacyServing<'_> {
         let found = parts.state.legacy.find(id, &served.principal, &served.server.id.to_string());
         let Some(stream) = found else { return plain(parts, session, request, 404).await };
         let Some(_under_way) = stream.enter() else { return plain(parts, session, request, 503).await };
-        let settings = &parts.calls.delivery.settings;
-        let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
-        let bytes = match body::read(&mut session.downstream_session, limits, held).await {
-            Ok(bytes) => bytes,
-            Err(BodyError::Gone(e)) => return Err(McpStop::Gone(e.into_down())),
-            Err(BodyError::Invalid(fault, _) | BodyError::Refused(fault)) => return Err(McpStop::Refused(fault)),
-        };
+        let bytes = read_message(parts, session, held).await?;
         let Some(begins) = begins(&bytes) else { return plain(parts, session, request, 400).await };
         request.ask.content.bytes = bytes;
         let posted = Posted::of_stream(stream.session.lock().clone()).traced_by(session);
