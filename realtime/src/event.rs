@@ -86,6 +86,12 @@ pub enum ProviderEvent<'e> {
         item: Option<Cow<'e, str>>,
         text: Cow<'e, str>,
     },
+    /// The whole arguments of a function, or of a tool of an MCP server, that the model asks for.
+    Called {
+        response: Cow<'e, str>,
+        item: Option<Cow<'e, str>>,
+        arguments: Cow<'e, str>,
+    },
     /// So many bytes of text or of sound, as it is written in JSON.
     Delta {
         response: Cow<'e, str>,
@@ -138,6 +144,10 @@ impl<'e> ProviderEvent<'e> {
             }
             "response.output_audio_transcript.done" | "response.audio_transcript.done" => {
                 Self::Said { response: response(), item: told.item_id, text: told.transcript.unwrap_or_default() }
+            }
+            "response.function_call_arguments.done" | "response.mcp_call_arguments.done" => {
+                let arguments = told.arguments.unwrap_or_default();
+                Self::Called { response: response(), item: told.item_id, arguments }
             }
             kind if kind.starts_with("response.") && kind.ends_with(".delta") => {
                 let bytes = told.delta.map_or(0, |delta| delta.get().len().saturating_sub(2));
@@ -209,6 +219,8 @@ struct EventFields<'e> {
     text: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
     transcript: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    arguments: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
     delta: Option<&'e RawValue>,
     #[serde(borrow, default)]
@@ -376,6 +388,9 @@ mod tests {
             let ProviderEvent::Said { response, item, text } = ProviderEvent::read(said) else { panic!("{said}") };
             assert_eq!((&*response, item.as_deref(), &*text), ("r", Some("i"), "said"));
         }
+        let called = r#"{"type":"response.function_call_arguments.done","response_id":"r","item_id":"i","name":"f","arguments":"{\"q\":1}"}"#;
+        let ProviderEvent::Called { response, item, arguments } = ProviderEvent::read(called) else { panic!("a call") };
+        assert_eq!((&*response, item.as_deref(), &*arguments), ("r", Some("i"), r#"{"q":1}"#));
         let error = r#"{"type":"error","error":{"code":"x","event_id":"e1"}}"#;
         assert!(matches!(ProviderEvent::read(error), ProviderEvent::Error { event: Some(id) } if id == "e1"));
         for text in ["", "{", r#"{"type":"rate_limits.updated"}"#, r#"{"type":"response.done"}"#] {

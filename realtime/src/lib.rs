@@ -10,4 +10,4 @@ mod texts;
 pub use event::{ClientEvent, EventIds, ProviderEvent, SessionFacts, Unreadable, error_event};
 pub use frame::{Closing, FrameReader, HeardFrame, Misframed, Peer, WireMessage, close_frame, text_frame};
 pub use tally::{SpokenSoFar, Tally};
-pub use texts::{each_text, texts_alone};
+pub use texts::{call_texts, each_text, texts_alone};

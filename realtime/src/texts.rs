@@ -27,6 +27,25 @@ pub fn each_text(json: &str, visit: &mut dyn FnMut(&str) -> Option<String>) -> O
     walk(&mut event, ValuePlace::Elsewhere, visit).then(|| event.to_string())
 }
 
+/// The texts in the arguments of a function that a model asks for: every string in them, or all of it where that is no JSON.
+pub fn call_texts(arguments: &str) -> Vec<String> {
+    fn gather(value: Value, all: &mut Vec<String>) {
+        match value {
+            Value::String(text) if !text.is_empty() => all.push(text),
+            Value::Array(list) => list.into_iter().for_each(|one| gather(one, all)),
+            Value::Object(members) => members.into_iter().for_each(|(_, one)| gather(one, all)),
+            _ => {}
+        }
+    }
+    let mut all = Vec::new();
+    match serde_json::from_str(arguments) {
+        Ok(value) => gather(value, &mut all),
+        Err(_) if arguments.is_empty() => {}
+        Err(_) => all.push(arguments.to_owned()),
+    }
+    all
+}
+
 /// Where a value stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValuePlace {
@@ -111,6 +130,23 @@ mod tests {
         let other: Value = serde_json::from_str(&other.expect("changed")).expect("JSON");
         assert_eq!(other, serde_json::json!({"item":{"content":[{"text":"one","n":1},{"text":"***"}]}}));
         assert_eq!(each_text(json, &mut |_| None), None);
+    }
+
+    #[test]
+    fn arguments_are_the_strings_in_them() {
+        for (arguments, found) in [
+            (r#"{"q":"one","n":1,"deep":[{"type":"two"},""]}"#, &["two", "one"][..]),
+            (r#""three""#, &["three"]),
+            (r#"{"q":"cut"#, &[r#"{"q":"cut"#]),
+            ("{}", &[]),
+            ("", &[]),
+        ] {
+            let mut told = call_texts(arguments);
+            told.sort_by_key(|text| std::cmp::Reverse(text.clone()));
+            let mut found = found.to_vec();
+            found.sort_unstable_by(|a, b| b.cmp(a));
+            assert_eq!(told, found, "{arguments}");
+        }
     }
 
     #[test]

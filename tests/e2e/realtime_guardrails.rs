@@ -72,6 +72,11 @@ async fn speak(socket: &mut Socket, count: u32, told: &Value) {
     }
     socket.say(&of("response.output_text.delta", json!({ "delta": head }))).await;
     socket.say(&of("response.output_text.delta", json!({ "delta": tail }))).await;
+    if let Some(arguments) = told["call"].as_str() {
+        let (kind, done) = ("response.function_call_arguments.delta", "response.function_call_arguments.done");
+        socket.say(&of(kind, json!({ "call_id": "call_1", "delta": arguments }))).await;
+        socket.say(&of(done, json!({ "call_id": "call_1", "name": "f", "arguments": arguments }))).await;
+    }
     if told["untold"].is_null() {
         socket.say(&of("response.output_text.done", json!({ "text": text }))).await;
     }
@@ -280,6 +285,42 @@ async fn nothing_of_a_held_response_is_heard_before_its_verdict() {
     let (_, parts) = records(&gateway, "held", 7).await;
     let denied = parts.iter().filter(|part| part["response"]["status"] == 446).count();
     assert_eq!(denied, 4, "the response that said it, the transcript, its answer, and what was too long");
+}
+
+#[tokio::test]
+async fn arguments_of_a_function_that_a_model_asks_for_are_judged_as_in_chat() {
+    let gateway = Gateway::start().await;
+    let (provider, heard) = speaking().await;
+    // What stands in JSON that stands in JSON is found as it reads, and names of members are no texts.
+    let (good, bad) = (r#"{"the secret":"a mystery"}"#, r#"{"q":["the \u0073ecret"]}"#);
+    for (trace, stream) in [("beside", json!({})), ("held", json!({ "stream": "hold" }))] {
+        let guardrail = with(forbids("secret"), stream);
+        let mut client = open(&gateway, &provider, json!({ "output_guardrails": [guardrail] }), trace).await;
+        client.say(&create(&json!({ "say": "fine", "call": good }))).await;
+        let events = until(&mut client, "response.done").await;
+        assert!(kinds(&events).contains(&"response.function_call_arguments.done"), "{events:?}");
+        assert!(!kinds(&events).contains(&"error"), "{events:?}");
+        let before = heard.all().len();
+        client.say(&create(&json!({ "say": "fine", "call": bad }))).await;
+        let events = until(&mut client, "error").await;
+        assert_eq!(events.last().expect("an error")["error"]["code"], "hooks_failed", "{events:?}");
+        if trace == "held" {
+            assert!(!kinds(&events).iter().any(|kind| kind.contains("arguments")), "{events:?}");
+            let rest = until(&mut client, "response.done").await;
+            assert_eq!(rest.last().expect("the end")["response"]["status"], "incomplete", "{rest:?}");
+        }
+        eventually("the item is deleted", || async {
+            let all = heard.all();
+            let deleted = |e: &Value| e["type"] == "conversation.item.delete" && e["item_id"] == "item_2";
+            all[before..].iter().any(deleted).then_some(())
+        })
+        .await;
+        client.close(1000, "").await;
+        let (session, parts) = records(&gateway, trace, 3).await;
+        assert_eq!(session["realtime"]["totals"]["denied"], 1, "{session}");
+        let told: Vec<_> = parts.iter().map(|part| part["response"]["status"].as_u64()).collect();
+        assert_eq!(told, [Some(200), Some(446)]);
+    }
 }
 
 #[tokio::test]

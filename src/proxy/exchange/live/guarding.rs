@@ -15,7 +15,7 @@ use crate::proxy::record::CapturePolicy;
 use crate::proxy::text_guard::GuardedText;
 use gateway_domain::{Fault, FaultKind, Operation, Usage};
 use gateway_guardrails::Verdict;
-use gateway_realtime::{ClientEvent, EventIds, WireMessage, error_event, text_frame, texts_alone};
+use gateway_realtime::{ClientEvent, EventIds, WireMessage, call_texts, error_event, text_frame, texts_alone};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -80,15 +80,16 @@ impl LiveSession<'_, '_, '_> {
         self.end_for(&why).await
     }
 
-    /// The model has said something. It is judged where its response is.
-    pub(super) async fn judge_said(&mut self, response: &str, item: Option<&str>, text: &str) -> LiveResult {
-        if text.is_empty() || self.guards.response(response).is_none() {
+    /// The model has said something, or asked for a function with these texts in its arguments. It is judged where its
+    /// response is.
+    pub(super) async fn judge_said(&mut self, response: &str, item: Option<&str>, texts: Vec<String>) -> LiveResult {
+        if texts.iter().all(String::is_empty) || self.guards.response(response).is_none() {
             return Ok(());
         }
         match self.rules().await {
             Ok(Some(rules)) if rules.judge_output() => {
                 let part = JudgedPart::Said { response: response.to_owned(), item: item.map(str::to_owned) };
-                let texts = json!({ "text": text }).to_string();
+                let texts = json!({ "text": texts }).to_string();
                 self.guards.judge(&self.gate.parts.guardrails, &rules, part, texts);
                 Ok(())
             }
@@ -108,8 +109,8 @@ impl LiveSession<'_, '_, '_> {
             None => return Ok(Some(ended)),
             // Its parts were never told by themselves: what it holds in the end counts.
             Some(known) if !known.was_judged => {
-                let text = output.map(|output| spoken(output.get())).unwrap_or_default();
-                self.judge_said(id, None, &text).await?;
+                let texts = output.map(|output| spoken(output.get())).unwrap_or_default();
+                self.judge_said(id, None, texts).await?;
             }
             Some(_) => {}
         }
@@ -272,12 +273,17 @@ impl LiveSession<'_, '_, '_> {
     }
 }
 
-/// All that the items of a response say, as one text.
-fn spoken(output: &str) -> String {
+/// All that the items of a response say and ask for.
+fn spoken(output: &str) -> Vec<String> {
     let items: Value = serde_json::from_str(output).unwrap_or_default();
-    let parts = items.as_array().into_iter().flatten().filter_map(|item| item["content"].as_array()).flatten();
-    let texts = parts.filter_map(|part| part["text"].as_str().or_else(|| part["transcript"].as_str()));
-    texts.collect::<Vec<_>>().join("\n")
+    let mut texts = Vec::new();
+    for item in items.as_array().into_iter().flatten() {
+        let parts = item["content"].as_array().into_iter().flatten();
+        let said = parts.filter_map(|part| part["text"].as_str().or_else(|| part["transcript"].as_str()));
+        texts.extend(said.map(str::to_owned));
+        texts.extend(item["arguments"].as_str().map(call_texts).unwrap_or_default());
+    }
+    texts
 }
 
 #[cfg(test)]
@@ -287,8 +293,8 @@ mod tests {
     #[test]
     fn what_a_response_says_is_found_in_its_items() {
         let output = r#"[{"id":"i","content":[{"type":"output_audio","transcript":"one"},{"type":"output_text","text":"two"}]},
-            {"type":"function_call","arguments":"{}"}]"#;
-        assert_eq!(spoken(output), "one\ntwo");
-        assert_eq!(spoken("{}"), "");
+            {"type":"function_call","arguments":"{\"q\":\"three\"}"}]"#;
+        assert_eq!(spoken(output), ["one", "two", "three"]);
+        assert_eq!(spoken("{}"), [""; 0]);
     }
 }

@@ -21,8 +21,8 @@ use gateway_domain::record::{RealtimeNote, RealtimeTotals};
 use gateway_domain::{Fault, FaultKind, Operation, Usage};
 use gateway_policies::Estimate;
 use gateway_realtime::{
-    ClientEvent, Closing, FrameReader, HeardFrame, Peer, ProviderEvent, Tally, WireMessage, close_frame, error_event,
-    text_frame,
+    ClientEvent, Closing, FrameReader, HeardFrame, Peer, ProviderEvent, Tally, WireMessage, call_texts, close_frame,
+    error_event, text_frame,
 };
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -350,7 +350,10 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
                 begun = Some(id.into_owned());
             }
             ProviderEvent::Said { response, item, text } => {
-                self.judge_said(&response, item.as_deref(), &text).await?;
+                self.judge_said(&response, item.as_deref(), vec![text.into_owned()]).await?;
+            }
+            ProviderEvent::Called { response, item, arguments } => {
+                self.judge_said(&response, item.as_deref(), call_texts(&arguments)).await?;
             }
             ProviderEvent::ResponseDone { id, status, usage, output } => {
                 let told = usage.map(|told| told.get().into());
