@@ -67,6 +67,7 @@ const CLAUDE_ON_AWS: &[&str] = &["claude-platform-aws"];
 const BEDROCK: &[&str] = &["bedrock"];
 const SAGEMAKER: &[&str] = &["sagemaker"];
 const WORKERS_AI: &[&str] = &["workers-ai"];
+const FIREWORKS: &[&str] = &["fireworks-ai"];
 const CORTEX: &[&str] = &["cortex"];
 const DATABRICKS: &[&str] = &["databricks"];
 const BYTEPLUS: &[&str] = &["byteplus"];
@@ -146,6 +147,7 @@ pub static SETTINGS: &[Setting] = &[
     plain("amzn_sagemaker_session_id", SAGEMAKER, header_text),
     plain("amzn_sagemaker_model_name", SAGEMAKER, header_text),
     plain("workers_ai_account_id", WORKERS_AI, hosts::host_label),
+    plain("fireworks_account_id", FIREWORKS, segment),
     plain("snowflake_account", CORTEX, hosts::host_label),
     plain("databricks_workspace", DATABRICKS, hosts::databricks_workspace),
     plain("databricks_serving_endpoint_name", DATABRICKS, segment),
@@ -206,6 +208,7 @@ const PREFIXES: &[&str] = &[
     "huggingface",
     "oracle",
     "triton",
+    "fireworks",
 ];
 
 /// Whether the suffix of a header names a setting, `vertex-region`.
@@ -365,7 +368,7 @@ pub fn bearer(settings: &Settings) -> Option<&str> {
     Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
 
-/// The same for what a family serves elsewhere than it is called: lists of models, rerank, models that only hear.
+/// The same for what a family serves elsewhere than it is called: lists of models, rerank, models that only hear, jobs.
 pub fn aside_url(
     family: &str,
     operation: Operation,
@@ -373,7 +376,10 @@ pub fn aside_url(
     settings: &Settings,
 ) -> Result<Option<String>, Wrong> {
     match (family, operation) {
-        ("bedrock", Operation::ListModels) => aws::control_url(settings).map(Some),
+        ("bedrock", operation) if operation == Operation::ListModels || operation.is_about_tuning() => {
+            aws::control_url(settings).map(Some)
+        }
+        ("fireworks-ai", operation) if operation.is_about_tuning() => Ok(Some("https://api.fireworks.ai".to_owned())),
         ("bedrock", Operation::Rerank) => aws::agents_url(settings).map(Some),
         ("vertex-ai", Operation::Rerank) => Ok(Some("https://discoveryengine.googleapis.com".to_owned())),
         ("vertex-ai", Operation::Transcription) if model.is_some_and(is_heard_by_speech) => {

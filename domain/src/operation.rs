@@ -195,6 +195,12 @@ operations! {
     ListFinetunes = facts("listFinetunes", "/fine_tuning/jobs").uses(Uses::Nothing),
     RetrieveFinetune = facts("retrieveFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
     CancelFinetune = facts("cancelFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    PauseFinetune = facts("pauseFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    ResumeFinetune = facts("resumeFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
+    ListFinetuneEvents = facts("listFinetuneEvents", "/fine_tuning/jobs").uses(Uses::Nothing),
+    ListFinetuneCheckpoints = facts("listFinetuneCheckpoints", "/fine_tuning/jobs").uses(Uses::Nothing),
+    // Of a job that was seen to have succeeded there is a record of what it trained: it is asked for by no path.
+    Finetune = facts("finetune", "/fine_tuning/jobs").uses(Uses::Nothing),
     VectorStore = facts("vectorStore", "/vector_stores").uses(Uses::Nothing),
     Assistant = facts("assistant", "").uses(Uses::Nothing),
     ListModels = facts("listModels", "/models").uses(Uses::Nothing),
@@ -235,6 +241,21 @@ impl Operation {
     /// Of OpenAI's beta interfaces, whose bodies are held to the contract and else go up as they came, to whatever path.
     pub const fn keeps_its_path(self) -> bool {
         matches!(self, Self::CreateRun | Self::ModifyRun | Self::CreateVectorStore | Self::CreateFileBatch)
+    }
+
+    /// Asks of fine-tuning jobs.
+    pub const fn is_about_tuning(self) -> bool {
+        matches!(
+            self,
+            Self::CreateFinetune
+                | Self::ListFinetunes
+                | Self::RetrieveFinetune
+                | Self::CancelFinetune
+                | Self::PauseFinetune
+                | Self::ResumeFinetune
+                | Self::ListFinetuneEvents
+                | Self::ListFinetuneCheckpoints
+        )
     }
 
     pub fn parse(name: &str) -> Option<Self> {
@@ -317,6 +338,10 @@ pub static TABLE: &[Row] = &[
     kept(Method::GET, "/fine_tuning/jobs", Operation::ListFinetunes),
     kept(Method::GET, "/fine_tuning/jobs/{}", Operation::RetrieveFinetune),
     kept(Method::POST, "/fine_tuning/jobs/{}/cancel", Operation::CancelFinetune),
+    kept(Method::POST, "/fine_tuning/jobs/{}/pause", Operation::PauseFinetune),
+    kept(Method::POST, "/fine_tuning/jobs/{}/resume", Operation::ResumeFinetune),
+    kept(Method::GET, "/fine_tuning/jobs/{}/events", Operation::ListFinetuneEvents),
+    kept(Method::GET, "/fine_tuning/jobs/{}/checkpoints", Operation::ListFinetuneCheckpoints),
     kept(Method::GET, "/vector_stores", Operation::VectorStore),
     kept(Method::GET, "/vector_stores/{}", Operation::VectorStore),
     kept(Method::POST, "/vector_stores/{}", Operation::VectorStore),

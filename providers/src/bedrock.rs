@@ -24,7 +24,7 @@ use crate::convert::steps::from_converse::ConverseReader;
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::wire::converse::Answer;
 use crate::wire::read;
-use crate::{failure, promised_json, translate};
+use crate::{failure, promised_json, translate, tuning};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -64,12 +64,19 @@ impl Adapter for Bedrock {
             Operation::Rerank => "/rerank",
             Operation::ListModels => "/foundation-models",
             Operation::Proxy => "",
-            _ => return None,
+            operation => return tuning::endpoint(SLUG, operation),
         };
         Some(Endpoint { path: path.into(), headers: &[] })
     }
 
+    fn reshapes(&self, operation: Operation) -> bool {
+        tuning::reshapes(SLUG, operation)
+    }
+
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        if self.reshapes(call.operation) {
+            return tuning::request(SLUG, call);
+        }
         if call.operation == Operation::ListModels {
             let path = call.query.map(|query| format!("/foundation-models?{query}"));
             return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
@@ -127,6 +134,7 @@ impl Adapter for Bedrock {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match call.operation {
             Operation::ListModels => models::response(SLUG, body),
+            operation if self.reshapes(operation) => tuning::response(SLUG, call, body),
             Operation::Embeddings => embeddings::response(SLUG, call, maker(call), body),
             Operation::CountTokens => counted(call, body),
             Operation::ImagesGenerate | Operation::ImagesEdit => pictures::response(SLUG, call, body),

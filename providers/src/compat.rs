@@ -30,6 +30,7 @@ use crate::raw;
 use crate::shapes::NativeShape;
 use crate::translate::Stream;
 use crate::triton::GENERATE;
+use crate::tuning;
 use bytes::Bytes;
 use chunks::ChunkGrammar;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -220,6 +221,9 @@ impl Adapter for &'static Row {
         if let Some(shape) = self.shape(operation).filter(|shape| !shape.path().is_empty()) {
             return Some(Endpoint { path: shape.path().into(), headers });
         }
+        if self.reshapes(operation) {
+            return tuning::endpoint(self.info.slug, operation);
+        }
         let operation = if self.adapts(operation) { Operation::ChatCompletions } else { operation };
         match operation {
             Operation::Messages | Operation::CountTokens if self.has(Quirk::Messages) => native::endpoint(operation),
@@ -228,7 +232,11 @@ impl Adapter for &'static Row {
     }
 
     fn translates(&self, operation: Operation, _dialect: Dialect) -> bool {
-        self.adapts(operation) || self.shape(operation).is_some()
+        self.adapts(operation) || self.shape(operation).is_some() || self.reshapes(operation)
+    }
+
+    fn reshapes(&self, operation: Operation) -> bool {
+        tuning::reshapes(self.info.slug, operation)
     }
 
     fn media(&self, call: &Call<'_>) -> Option<&'static str> {
@@ -245,6 +253,9 @@ impl Adapter for &'static Row {
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
         if let Some(shape) = self.shape(call.operation) {
             return shape.request(call);
+        }
+        if self.reshapes(call.operation) {
+            return tuning::request(self.info.slug, call);
         }
         match call.operation {
             _ if self.by_responses(call) => responses_only::request(self, call),
@@ -271,6 +282,9 @@ impl Adapter for &'static Row {
         }
         if let Some(shape) = self.shape(call.operation) {
             return shape.response(self.info.slug, call, body);
+        }
+        if self.reshapes(call.operation) {
+            return tuning::response(self.info.slug, call, body);
         }
         match call.operation {
             _ if self.by_responses(call) => responses_only::answer(self.info.slug, call, body),

@@ -39,6 +39,7 @@ pub mod tap;
 pub mod tokens;
 mod translate;
 mod triton;
+mod tuning;
 mod vertex;
 mod wire;
 

@@ -13,7 +13,7 @@ use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, Made};
 use crate::model_place::{self, ModelPlace, Untouched};
-use crate::{edit, model, promised_json, shapes};
+use crate::{edit, model, promised_json, shapes, tuning};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -74,12 +74,19 @@ impl Adapter for Vertex {
             Operation::Rerank => "/v1/projects/{project}/locations/global/rankingConfigs/default_ranking_config:rank",
             Operation::ListModels => "/v1beta1/publishers/google/models?pageSize=1000",
             Operation::Proxy => "",
-            _ => return None,
+            operation => return tuning::endpoint(SLUG, operation),
         };
         Some(Endpoint { path: path.into(), headers: &[] })
     }
 
+    fn reshapes(&self, operation: Operation) -> bool {
+        tuning::reshapes(SLUG, operation)
+    }
+
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+        if self.reshapes(call.operation) {
+            return tuning::request(SLUG, call);
+        }
         if call.operation == Operation::ListModels {
             let path = call.query.map(|query| format!("/v1beta1/publishers/google/models?{query}"));
             return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
@@ -128,6 +135,7 @@ impl Adapter for Vertex {
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match (publisher(call), call.operation) {
             (_, Operation::ListModels) => gemini::models::response(SLUG, body),
+            (_, operation) if self.reshapes(operation) => tuning::response(SLUG, call, body),
             (_, Operation::Embeddings) => gemini::embeddings::response(SLUG, call, body),
             (_, Operation::Rerank) => rerank::response(SLUG, call, body),
             (_, Operation::Ocr) => shapes::pages_of_mistral(SLUG, call, body),

@@ -90,7 +90,6 @@ static NOT_TAKEN: &[(&str, &str)] = &[
     ("amz-server-side-encryption", NO_FILES),
     ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
     ("oracle-key-passphrase", "is not taken: give the private key without a passphrase"),
-    ("fireworks-account-id", "is not available in this version: files and fine-tuning at Fireworks are not part of it"),
     ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
     // Of earlier versions of the contract, before there were configs.
     ("cache", "is not taken: say it in a config (`cache`)"),
@@ -483,7 +482,6 @@ mod tests {
             "amz-server-side-encryption",
             "amz-server-side-encryption-aws-kms-key-id",
             "provider-batch-endpoint",
-            "fireworks-account-id",
             "oracle-key-passphrase",
             "amzn-sagemaker-nothing",
             "mistral-fim-completion",

@@ -174,7 +174,12 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
     let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();
     match request.caller.tenant.line.as_ref().and_then(|line| line.native()) {
         Some(service) => go_to_service(&mut aim, service, own)?,
-        None if !own => go_aside(&mut aim, request.ask.route.asked()),
+        None if !own => {
+            let route = &request.ask.route;
+            let reshapes = aim.adapter.reshapes(route.operation) && !route.path.starts_with("/v1/proxy/");
+            let operation = if reshapes { route.operation } else { route.asked() };
+            go_aside(&mut aim, operation);
+        }
         None => {}
     }
     Ok(aim)
@@ -207,16 +212,19 @@ fn go_to_service(aim: &mut Aim, service: CloudService, own: bool) -> Result<(), 
     }
 }
 
-/// What a family serves at another address than it is called at (lists of models, rerank, transcripts) is asked for there,
+/// What a family serves at another address than it is called at (lists of models, rerank, transcripts, jobs) is asked for there,
 /// unless its address is one of the admin's own.
 pub(super) fn go_aside(aim: &mut Aim, operation: Operation) {
-    if !matches!(operation, Operation::ListModels | Operation::Rerank | Operation::Transcription) {
+    let may = matches!(operation, Operation::ListModels | Operation::Rerank | Operation::Transcription);
+    if !may && !operation.is_about_tuning() {
         return;
     }
     let slug = aim.adapter.info().slug;
     let known = |url: Result<Option<String>, Wrong>| url.ok().flatten().and_then(|url| BaseUrl::parse(&url).ok());
     let Some(list) = known(cloud::aside_url(slug, operation, aim.model.as_deref(), &aim.settings)) else { return };
-    if known(cloud::base_url(slug, &aim.settings)).is_some_and(|made| made.authority() == aim.base.authority()) {
+    let own = aim.adapter.info().base_url.and_then(|url| BaseUrl::parse(url).ok());
+    let home = known(cloud::base_url(slug, &aim.settings)).or(own);
+    if home.is_some_and(|home| home.authority() == aim.base.authority()) {
         aim.base = Arc::new(list);
     }
 }

@@ -333,6 +333,8 @@ mod tool_canary;
 #[cfg(test)]
 mod tool_matrix;
 #[cfg(test)]
+mod tuning;
+#[cfg(test)]
 mod turned_away;
 #[cfg(test)]
 mod undone;

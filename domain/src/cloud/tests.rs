@@ -33,6 +33,13 @@ fn addresses() {
     assert_eq!(speech("us-central1", "gemini-2.5-flash"), None);
     assert_eq!(base_url("vertex-ai", &Settings::default()).expect_err("no region").field, "vertex_region");
     assert_eq!(base_url("openai", &Settings::default()), Ok(None));
+    let jobs = |family, told: &[(&str, &str)]| {
+        aside_url(family, Operation::RetrieveFinetune, None, &settings(told)).expect("valid")
+    };
+    let control = Some("https://bedrock.eu-west-1.amazonaws.com");
+    assert_eq!(jobs("bedrock", &[("aws_region", "eu-west-1")]).as_deref(), control);
+    assert_eq!(jobs("fireworks-ai", &[]).as_deref(), Some("https://api.fireworks.ai"));
+    assert_eq!(jobs("together-ai", &[]), None);
 }
 
 #[test]

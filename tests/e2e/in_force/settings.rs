@@ -16,6 +16,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("amzn_sagemaker_model_name", SAGEMAKER),
     ("workers_ai_account_id", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("anthropic_aws_workspace_id", "long_tail_areas::claude_on_aws_is_signed_and_told_its_workspace"),
+    ("fireworks_account_id", "tuning::together_and_fireworks_train_models_for_clients_of_openai"),
     ("snowflake_account", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("databricks_workspace", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("databricks_serving_endpoint_name", "long_tail::content_of_databricks_comes_as_text"),
@@ -39,6 +40,7 @@ const SAGEMAKER: &str = "long_tail::sagemaker_is_signed_on_its_own_path_and_give
 const SET_UP: &[&str] = &[
     "workers-ai",
     "cortex",
+    "fireworks-ai",
     "databricks",
     "byteplus",
     "huggingface",

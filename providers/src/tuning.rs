@@ -1,0 +1,200 @@
+//! Fine-tuning jobs of families whose interface for them is not OpenAI's: a client of OpenAI's asks by OpenAI's routes and
+//! reads OpenAI's job. A family is one file, which says where its jobs are and how one of them reads. What it cannot express
+//! is refused by the name of its field. Pure: nothing is sent, and no clock is read.
+
+mod ask;
+mod bedrock;
+mod fireworks;
+mod job;
+mod together;
+mod vertex;
+
+use crate::adapter::{Call, Endpoint, Failure, Outgoing, Pieces, Reply};
+use crate::failure::{self, ProviderError};
+use ask::{TuningAsk, refused};
+use bytes::Bytes;
+use gateway_domain::path::decoded;
+use gateway_domain::{Dialect, Fault, Operation};
+use job::TuningJob;
+use serde_json::{Value, json};
+
+/// Jobs that OpenAI tells at once where nobody says how many.
+const USUAL: usize = 20;
+const MOST_LISTED: usize = 100;
+/// Characters of an id.
+const LONGEST_ID: usize = 1_011;
+
+/// What goes up.
+struct TuningCall {
+    /// Below the family's address, with its query.
+    path: String,
+    body: Option<Value>,
+}
+
+/// A family's interface for fine-tuning.
+trait TuningFamily: Sync {
+    fn serves(&self, operation: Operation) -> bool;
+    /// A new job.
+    fn creation(&self, call: &Call<'_>, ask: &TuningAsk) -> Result<TuningCall, Fault>;
+    /// Anything else; `id`: as the client holds it, which for a list is nothing.
+    fn look(&self, call: &Call<'_>, id: &str) -> Result<TuningCall, Fault>;
+    /// One job, as the family tells it.
+    fn job(&self, told: &Value) -> Option<TuningJob>;
+    /// Where a list has its jobs.
+    fn listed<'a>(&self, told: &'a Value) -> Option<&'a Vec<Value>>;
+    /// What happened to a job, as OpenAI's events.
+    fn events(&self, _told: &Value) -> Vec<Value> {
+        Vec::new()
+    }
+    /// What was kept of a job on its way, as OpenAI's checkpoints; `id`: the job's.
+    fn checkpoints(&self, _id: &str, _told: &Value) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+fn family(slug: &str) -> Option<&'static dyn TuningFamily> {
+    match slug {
+        "bedrock" => Some(&bedrock::BedrockTuning),
+        "fireworks-ai" => Some(&fireworks::FireworksTuning),
+        "together-ai" => Some(&together::TogetherTuning),
+        "vertex-ai" => Some(&vertex::VertexTuning),
+        _ => None,
+    }
+}
+
+/// Whether calls of it are translated at this family, or refused there: none goes up as it came.
+pub(crate) fn reshapes(slug: &str, operation: Operation) -> bool {
+    operation.is_about_tuning() && family(slug).is_some()
+}
+
+/// `None`: the family has no such thing. The path is the call's to say.
+pub(crate) fn endpoint(slug: &str, operation: Operation) -> Option<Endpoint> {
+    family(slug)?.serves(operation).then_some(Endpoint { path: "/fine_tuning".into(), headers: &[] })
+}
+
+pub(crate) fn request(slug: &'static str, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    let unserved = || refused("model", "is of a family without fine-tuning jobs");
+    let family = family(slug).ok_or_else(unserved)?;
+    let made = match call.operation {
+        Operation::CreateFinetune => family.creation(call, &TuningAsk::read(slug, call)?)?,
+        Operation::ListFinetunes => {
+            page(call)?;
+            family.look(call, "")?
+        }
+        _ => family.look(call, &id_of(call)?)?,
+    };
+    let body = made.body.map_or_else(Bytes::new, |body| body.to_string().into());
+    Ok(Outgoing { path: Some(made.path), headers: Vec::new(), body: Pieces::One(body), adjusted: Vec::new() })
+}
+
+pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
+    let unreadable = || failure::unreadable(slug, "the answer", body, Dialect::OpenAi);
+    let family = family(slug).ok_or_else(unreadable)?;
+    // Who stops a job is often told nothing.
+    let told: Value = match body.trim_ascii() {
+        b"" => Value::Null,
+        body => serde_json::from_slice(body).map_err(|_| unreadable())?,
+    };
+    let shown = match call.operation {
+        Operation::ListFinetunes => {
+            let jobs = family.listed(&told).map(Vec::as_slice).unwrap_or_default();
+            let jobs: Option<Vec<TuningJob>> = jobs.iter().map(|job| family.job(job)).collect();
+            listed(slug, call, jobs.ok_or_else(unreadable)?)?
+        }
+        Operation::ListFinetuneEvents => list(family.events(&told)),
+        Operation::ListFinetuneCheckpoints => list(family.checkpoints(&id_of(call).unwrap_or_default(), &told)),
+        Operation::CreateFinetune => {
+            let mut job = family.job(&told).ok_or_else(unreadable)?;
+            if let Ok(ask) = TuningAsk::read(slug, call) {
+                job.complete(&ask, call.now_ms / 1_000);
+            }
+            job.shown()
+        }
+        Operation::CancelFinetune => match family.job(&told) {
+            Some(job) => job.shown(),
+            None => TuningJob::of(id_of(call).unwrap_or_default(), "cancelled").shown(),
+        },
+        Operation::ResumeFinetune => match family.job(&told) {
+            Some(job) => job.shown(),
+            None => TuningJob::of(id_of(call).unwrap_or_default(), "queued").shown(),
+        },
+        _ => family.job(&told).ok_or_else(unreadable)?.shown(),
+    };
+    Ok(Reply { body: shown.to_string().into(), usage: None, model: None })
+}
+
+/// The id in the path, decoded once.
+fn id_of(call: &Call<'_>) -> Result<String, Fault> {
+    let id = decoded(call.tail.split('/').nth(3).unwrap_or_default()).into_owned();
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:/+".contains(&byte);
+    let leads = id.split('/').any(|part| part.is_empty() || matches!(part, "." | ".."));
+    if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(fits) || leads {
+        return Err(refused("fine_tuning_job_id", "must be the id of a job, as it was told when it was made"));
+    }
+    Ok(id)
+}
+
+/// How many are asked for, and behind which one.
+fn page(call: &Call<'_>) -> Result<(usize, Option<String>), Fault> {
+    let (mut most, mut after) = (USUAL, None);
+    for (name, value) in url_pairs(call.query.unwrap_or_default()) {
+        match name {
+            "limit" => {
+                let limit = value.parse::<usize>().ok().filter(|limit| (1..=MOST_LISTED).contains(limit));
+                most = limit.ok_or_else(|| refused("limit", "must be a whole number from 1 to 100"))?;
+            }
+            "after" => after = Some(value).filter(|id| !id.is_empty()),
+            "metadata" => return Err(refused("metadata", "cannot be looked for at this family")),
+            _ if name.starts_with("metadata[") => {
+                return Err(refused("metadata", "cannot be looked for at this family"));
+            }
+            _ => {}
+        }
+    }
+    Ok((most, after))
+}
+
+fn url_pairs(query: &str) -> impl Iterator<Item = (&str, String)> {
+    query.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name, decoded(value).into_owned()))
+}
+
+/// The part of all that was told that is asked for. Families tell no more than one page, newest first.
+fn listed(slug: &'static str, call: &Call<'_>, mut jobs: Vec<TuningJob>) -> Result<Value, Failure> {
+    let (most, after) = page(call).unwrap_or((USUAL, None));
+    jobs.sort_by_key(|job| std::cmp::Reverse(job.created));
+    let from = match &after {
+        None => 0,
+        Some(id) => match jobs.iter().position(|job| job.id == *id) {
+            Some(place) => place + 1,
+            None => {
+                let told = ProviderError::new(format!("after: no job {id} is among those that the provider lists"));
+                return Err(told.tell(slug, 400, Dialect::OpenAi));
+            }
+        },
+    };
+    let rest = &jobs[from..];
+    let page = &rest[..rest.len().min(most)];
+    Ok(list_with(page.iter().map(TuningJob::shown).collect(), rest.len() > most))
+}
+
+fn list(data: Vec<Value>) -> Value {
+    list_with(data, false)
+}
+
+fn list_with(data: Vec<Value>, has_more: bool) -> Value {
+    json!({ "object": "list", "data": data, "has_more": has_more })
+}
+
+/// An id as one segment of a path.
+fn segment(id: &str) -> String {
+    let mut out = String::with_capacity(id.len() + 16);
+    for c in id.chars() {
+        match c {
+            ':' => out.push_str("%3A"),
+            '/' => out.push_str("%2F"),
+            '+' => out.push_str("%2B"),
+            c => out.push(c),
+        }
+    }
+    out
+}

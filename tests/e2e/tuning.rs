@@ -1,0 +1,233 @@
+//! Fine-tuning jobs at families whose interface for them is their own: OpenAI's routes are asked, and OpenAI's job is told.
+
+use crate::area_forms::{ask, told};
+use crate::clouds::bare;
+use crate::harness::{Gateway, Seen, Upstream, reply};
+use serde_json::{Value, json};
+
+pub(crate) const JOBS: &str = "/v1/fine_tuning/jobs";
+const ARN: &str =
+    "arn:aws:bedrock:us-east-1:123456789012:model-customization-job/amazon.nova-lite-v1:0:300k/abcdefgh1234";
+const NOVA: &str = "amazon.nova-lite-v1:0:300k";
+
+/// One segment of a path, as SDKs write it.
+fn segment(id: &str) -> String {
+    id.replace('/', "%2F")
+}
+
+fn escaped(id: &str) -> String {
+    segment(id).replace(':', "%3A")
+}
+
+fn customization(status: &str) -> Value {
+    json!({ "jobArn": ARN, "jobName": "my-job", "outputModelName": "my-model", "status": status,
+            "creationTime": "2025-01-01T00:00:00Z", "baseModelArn": format!("arn:aws:bedrock:us-east-1::foundation-model/{NOVA}"),
+            "trainingDataConfig": { "s3Uri": "s3://my-bucket/train.jsonl" }, "customizationType": "FINE_TUNING" })
+}
+
+async fn aws_upstream() -> Upstream {
+    Upstream::replying(|seen| {
+        let job = format!("/model-customization-jobs/{}", escaped(ARN));
+        let path = seen.target.split('?').next().unwrap_or_default();
+        match (seen.method.as_str(), path) {
+            ("POST", "/model-customization-jobs") => reply::json(201, &json!({ "jobArn": ARN })),
+            ("GET", "/model-customization-jobs") => {
+                reply::json(200, &json!({ "modelCustomizationJobSummaries": [customization("Completed")] }))
+            }
+            ("GET", path) if path == job => reply::json(200, &customization("InProgress")),
+            ("POST", path) if path == format!("{job}/stop") => reply::json(200, &json!({})),
+            _ => reply::json(404, &json!({ "message": "no such job" })),
+        }
+    })
+    .await
+}
+
+fn aws(upstream: &Upstream) -> Value {
+    json!({ "provider": "bedrock", "custom_host": bare(upstream), "aws_region": "us-east-1", "aws_access_key_id": "AKIDSTATIC",
+            "aws_secret_access_key": "very-secret-key-of-aws", "aws_s3_bucket": "my-bucket" })
+}
+
+fn wanted(model: &str) -> Value {
+    json!({ "model": model, "training_file": "s3://my-bucket/train.jsonl", "suffix": "my-model",
+            "role_arn": "arn:aws:iam::123456789012:role/tuning",
+            "method": { "type": "supervised", "supervised": { "hyperparameters": { "n_epochs": 2 } } } })
+}
+
+fn last(upstream: &Upstream) -> Seen {
+    upstream.seen().pop().expect("it went up")
+}
+
+#[tokio::test]
+async fn bedrock_trains_models_for_clients_of_openai() {
+    let (gateway, upstream) = (Gateway::start().await, aws_upstream().await);
+    let config = aws(&upstream);
+    let made = gateway.post(JOBS).config(&config).json(&wanted(NOVA)).send().await.expect(201).json();
+    assert_eq!(
+        (&made["id"], &made["object"], &made["status"]),
+        (&json!(ARN), &json!("fine_tuning.job"), &json!("running"))
+    );
+    let (model, file) = (&made["model"], &made["training_file"]);
+    assert_eq!((model, file), (&json!(NOVA), &json!("s3://my-bucket/train.jsonl")));
+    assert!((1_500_000_000..10_000_000_000).contains(&made["created_at"].as_i64().expect("seconds")));
+    let up = last(&upstream);
+    assert!(up.header("authorization").unwrap_or_default().contains("/us-east-1/bedrock/aws4_request"));
+    let sent = up.json();
+    assert_eq!(
+        (&sent["customModelName"], &sent["hyperParameters"]),
+        (&json!("my-model"), &json!({ "epochCount": "2" }))
+    );
+    assert_eq!(sent["baseModelIdentifier"], NOVA);
+    assert!(sent["outputDataConfig"]["s3Uri"].as_str().expect("a place").starts_with("s3://my-bucket/gateway-tuning/"));
+    let one = format!("{JOBS}/{}", segment(ARN));
+    let job = gateway.get(&one).config(&config).send().await.expect(200).json();
+    assert_eq!(
+        (&job["id"], &job["created_at"], &job["status"]),
+        (&json!(ARN), &json!(1_735_689_600), &json!("running"))
+    );
+    let list = gateway.get(JOBS).config(&config).send().await.expect(200).json();
+    assert_eq!(
+        (&list["object"], &list["data"][0]["status"], &list["has_more"]),
+        (&json!("list"), &json!("succeeded"), &json!(false))
+    );
+    let stopped = ask(&gateway, &format!("{one}/cancel"), "stop").config(&config).json(&json!({}));
+    let stopped = stopped.send().await.expect(200).json();
+    assert_eq!((&stopped["id"], &stopped["status"]), (&json!(ARN), &json!("cancelled")));
+    assert_eq!(last(&upstream).target, format!("/model-customization-jobs/{}/stop", escaped(ARN)));
+    assert_eq!(told(&gateway, "stop").await["operation"], "cancelFinetune");
+    let before = upstream.seen().len();
+    // What Bedrock has not is said, and stops nothing.
+    for step in ["pause", "resume"] {
+        let call = ask(&gateway, &format!("{one}/{step}"), step).config(&config).json(&json!({}));
+        let refused = call.send().await.expect(500);
+        assert!(refused.error().contains(&format!("{step}Finetune is not supported by bedrock")), "{}", refused.text());
+    }
+    for what in ["events", "checkpoints"] {
+        let refused = gateway.get(&format!("{one}/{what}")).config(&config).send().await.expect(500);
+        assert!(refused.error().contains("is not supported by bedrock"), "{}", refused.text());
+    }
+    let mut wrong = wanted(NOVA);
+    wrong["method"] = json!({ "type": "dpo", "dpo": {} });
+    let refused = gateway.post(JOBS).config(&config).json(&wrong).send().await.expect(400);
+    assert_eq!(refused.json()["error"]["param"], "method.type");
+    assert_eq!(upstream.seen().len(), before, "nothing of this went up");
+    let unknown = gateway.get(&format!("{JOBS}/other")).config(&config).send().await.expect(404);
+    assert!(unknown.error().contains("no such job"), "{}", unknown.text());
+}
+
+#[tokio::test]
+async fn a_job_made_under_several_targets_is_found_again_by_its_bound_id() {
+    let (gateway, upstream) = (Gateway::start().await, aws_upstream().await);
+    let two = json!({ "strategy": { "mode": "loadbalance" }, "targets": [aws(&upstream), aws(&upstream)] });
+    let made = gateway.post(JOBS).config(&two).json(&wanted(NOVA)).send().await.expect(201).json();
+    let id = made["id"].as_str().expect("an id").to_owned();
+    assert!(id.contains("gw1_"), "{id}");
+    let job = gateway.get(&format!("{JOBS}/{id}")).config(&two).send().await.expect(200).json();
+    assert_eq!((job["id"].as_str(), &job["status"]), (Some(id.as_str()), &json!("running")));
+    assert_eq!(last(&upstream).target, format!("/model-customization-jobs/{}", escaped(ARN)));
+}
+
+#[tokio::test]
+async fn vertex_trains_models_for_clients_of_openai() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|seen| {
+        let base = "/v1/projects/my-project/locations/us-central1/tuningJobs";
+        let job = json!({ "name": "projects/1/locations/us-central1/tuningJobs/456", "state": "JOB_STATE_RUNNING",
+                          "createTime": "2025-01-01T00:00:00Z", "baseModel": "gemini-2.5-flash",
+                          "supervisedTuningSpec": { "trainingDatasetUri": "gs://my-bucket/train.jsonl" } });
+        match (seen.method.as_str(), seen.target.strip_prefix(base).unwrap_or("elsewhere")) {
+            ("POST", "") | ("GET", "/456") => reply::json(200, &job),
+            ("GET", "?pageSize=1000") => reply::json(200, &json!({ "tuningJobs": [job] })),
+            ("POST", "/456:cancel") => reply::json(200, &json!({})),
+            _ => {
+                reply::json(404, &json!({ "error": { "code": 404, "message": "no such job", "status": "NOT_FOUND" } }))
+            }
+        }
+    })
+    .await;
+    let config = json!({ "provider": "vertex-ai", "api_key": "ya29.token", "custom_host": bare(&upstream),
+                         "vertex_project_id": "my-project", "vertex_region": "us-central1" });
+    let body = json!({ "model": "gemini-2.5-flash", "training_file": "gs://my-bucket/train.jsonl", "suffix": "mine" });
+    let made = gateway.post(JOBS).config(&config).json(&body).send().await.expect(200).json();
+    assert_eq!(
+        (&made["id"], &made["status"], &made["created_at"]),
+        (&json!("456"), &json!("running"), &json!(1_735_689_600))
+    );
+    let up = last(&upstream);
+    assert_eq!(up.header("authorization"), Some("Bearer ya29.token"));
+    assert_eq!(up.json()["supervisedTuningSpec"], json!({ "trainingDatasetUri": "gs://my-bucket/train.jsonl" }));
+    let get = |path: &str| gateway.get(&format!("{JOBS}{path}")).config(&config);
+    assert_eq!(get("/456").send().await.expect(200).json()["id"], "456");
+    assert_eq!(get("").send().await.expect(200).json()["data"][0]["id"], "456");
+    assert_eq!(get("/456/checkpoints").send().await.expect(200).json()["data"], json!([]));
+    let events = get("/456/events").send().await.expect(500);
+    assert!(events.error().contains("listFinetuneEvents is not supported by vertex-ai"), "{}", events.text());
+    let cancelled = gateway.post(&format!("{JOBS}/456/cancel")).config(&config).json(&json!({})).send().await;
+    assert_eq!(cancelled.expect(200).json()["status"], "cancelled");
+    assert!(last(&upstream).target.ends_with("/tuningJobs/456:cancel"));
+    let unknown = get("/9").send().await.expect(404);
+    assert!(unknown.error().contains("no such job"), "{}", unknown.text());
+}
+
+#[tokio::test]
+async fn together_and_fireworks_train_models_for_clients_of_openai() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|seen| {
+        let tune = |status: &str| json!({ "id": "ft-1", "status": status, "created_at": "2025-01-01T00:00:00Z", "model": "llama" });
+        let account = "/v1/accounts/acme";
+        let dpo = |state: &str| {
+            json!({ "name": "accounts/acme/dpoJobs/abc", "state": state, "createTime": "2025-01-01T00:00:00Z",
+                    "dataset": "accounts/acme/datasets/pairs", "trainingConfig": { "baseModel": "llama" } })
+        };
+        match (seen.method.as_str(), seen.target.as_str()) {
+            ("POST", "/v1/fine-tunes") => reply::json(200, &tune("pending")),
+            ("GET", "/v1/fine-tunes/ft-1") => reply::json(200, &tune("compressing")),
+            ("POST", "/v1/fine-tunes/ft-1/cancel") => reply::json(200, &tune("cancel_requested")),
+            ("GET", "/v1/fine-tunes/ft-1/events") => {
+                let event = json!({ "object": "fine-tune-event", "created_at": "2025-01-01T00:00:00Z", "type": "job_start",
+                                    "message": "Job started", "level": "info" });
+                reply::json(200, &json!({ "data": [event] }))
+            }
+            // What goes past the translation goes up as it came.
+            ("GET", "/v1/fine_tuning/jobs/ft-1") => reply::json(200, &json!({ "as": "it came" })),
+            ("POST", path) if path == format!("{account}/dpoJobs") => reply::json(200, &dpo("JOB_STATE_CREATING")),
+            ("GET", path) if path == format!("{account}/dpoJobs/abc") => reply::json(200, &dpo("JOB_STATE_EARLY_STOPPED")),
+            ("POST", path) if path == format!("{account}/dpoJobs/abc:cancel") => reply::json(200, &json!({})),
+            ("POST", path) if path == format!("{account}/dpoJobs/abc:resume") => {
+                reply::json(200, &dpo("JOB_STATE_RE_QUEUEING"))
+            }
+            other => panic!("nobody asks {other:?}"),
+        }
+    })
+    .await;
+    let together = json!({ "provider": "together-ai", "api_key": "sk-up", "custom_host": bare(&upstream) });
+    let body = json!({ "model": "llama", "training_file": "file-1", "seed": 7 });
+    let made = gateway.post(JOBS).config(&together).json(&body).send().await.expect(200).json();
+    assert_eq!((&made["id"], &made["status"], &made["seed"]), (&json!("ft-1"), &json!("queued"), &json!(7)));
+    assert_eq!(last(&upstream).json(), json!({ "model": "llama", "training_file": "file-1", "random_seed": 7 }));
+    let get = |path: &str, config: &Value| gateway.get(path).config(config);
+    assert_eq!(get("/v1/fine_tuning/jobs/ft-1", &together).send().await.expect(200).json()["status"], "running");
+    let events = get("/v1/fine_tuning/jobs/ft-1/events", &together).send().await.expect(200).json();
+    assert_eq!(events["data"][0]["message"], "Job started");
+    let cancel = gateway.post("/v1/fine_tuning/jobs/ft-1/cancel").config(&together).json(&json!({}));
+    assert_eq!(cancel.send().await.expect(200).json()["status"], "cancelled");
+    let raw = get(
+        "/v1/proxy/fine_tuning/jobs/ft-1",
+        &json!({ "provider": "together-ai", "api_key": "sk-up",
+                   "custom_host": format!("{}/v1", bare(&upstream)) }),
+    );
+    assert_eq!(raw.send().await.expect(200).json(), json!({ "as": "it came" }));
+    let fireworks = json!({ "provider": "fireworks-ai", "api_key": "fw", "custom_host": bare(&upstream), "fireworks_account_id": "acme" });
+    let body = json!({ "model": "llama", "training_file": "pairs", "method": { "type": "dpo", "dpo": {} } });
+    let made = gateway.post(JOBS).config(&fireworks).json(&body).send().await.expect(200).json();
+    let id = made["id"].as_str().expect("an id").to_owned();
+    assert_eq!((id.as_str(), &made["status"]), ("dpoJobs:abc", &json!("queued")));
+    assert_eq!(last(&upstream).json()["dataset"], "accounts/acme/datasets/pairs");
+    assert_eq!(get(&format!("{JOBS}/{id}"), &fireworks).send().await.expect(200).json()["status"], "succeeded");
+    for (step, status) in [("cancel", "cancelled"), ("resume", "queued")] {
+        let call = gateway.post(&format!("{JOBS}/{id}/{step}")).config(&fireworks).json(&json!({}));
+        assert_eq!(call.send().await.expect(200).json()["status"], status, "{step}");
+    }
+    let nowhere = json!({ "provider": "fireworks-ai", "api_key": "fw", "custom_host": bare(&upstream) });
+    let refused = gateway.post(JOBS).config(&nowhere).json(&body).send().await.expect(400);
+    assert_eq!(refused.json()["error"]["param"], "fireworks_account_id");
+}
