@@ -2,6 +2,7 @@
 //! everything below. What starts it is `main.rs`; whoever builds on it calls [`run`], and nothing else is to be seen.
 
 mod batches;
+mod bookings;
 mod cache;
 mod cli;
 mod clock;

@@ -25,6 +25,7 @@ mod upkeep;
 mod usage_checkpoint;
 mod watcher;
 
+use crate::bookings::Bookings;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::explanations::Explainer;
@@ -199,6 +200,7 @@ struct Calling {
     credentials: Arc<Credentials>,
     guardrails: Arc<Guardrails>,
     unpriced: UnpricedCalls,
+    bookings: Bookings,
     ids: Arc<dyn IdSeal>,
     explainer: Arc<Explainer>,
     /// Programs that are MCP servers.
@@ -232,9 +234,10 @@ impl Calling {
         watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         let unpriced = UnpricedCalls::new(metrics.clone());
         let ids = booted.ids.clone();
+        let bookings = Bookings::new(Arc::new(booted.database.clone()), control.handle().clone());
         let (specs, path) = (settings.mcp.specs()?, program_path());
         let programs = Arc::new(Programs::new(specs, path, settings.mcp_programs, control.handle().clone()));
-        Ok(Self { dns, dialer, credentials, guardrails, unpriced, ids, explainer: Arc::default(), programs })
+        Ok(Self { dns, dialer, credentials, guardrails, unpriced, bookings, ids, explainer: Arc::default(), programs })
     }
 
     fn parts(
@@ -244,9 +247,22 @@ impl Calling {
         shelves: Shelves,
         (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
-        let Self { dialer, credentials, guardrails, unpriced, ids, .. } = self;
+        let Self { dialer, credentials, guardrails, unpriced, bookings, ids, .. } = self;
         let Shelves { cache, kept } = shelves;
-        CallParts { dialer, credentials, guardrails, counters, shield, cache, unpriced, ids, kept, live, delivery }
+        CallParts {
+            dialer,
+            credentials,
+            guardrails,
+            counters,
+            shield,
+            cache,
+            unpriced,
+            bookings,
+            ids,
+            kept,
+            live,
+            delivery,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod lookup;
 mod read;
 mod retries;
 mod standing;
+mod trained;
 mod unpriced;
 
 use super::admission_guard::AdmissionGuard;
@@ -21,6 +22,7 @@ use super::prompt_target::{self, OwnAsk};
 use super::record::{self, BodyCapture, PendingRecords, Received, RecordBodies, Tried};
 use super::request::Request;
 use super::routing::Routing;
+use crate::bookings::Bookings;
 use crate::cache::AnswerCache;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
 use crate::kept_responses::KeptResponses;
@@ -51,6 +53,7 @@ pub(crate) struct CallParts {
     pub(crate) shield: Arc<AdmissionGuard>,
     pub(crate) cache: Arc<AnswerCache>,
     pub(crate) unpriced: UnpricedCalls,
+    pub(crate) bookings: Bookings,
     pub(crate) ids: Arc<dyn IdSeal>,
     pub(crate) kept: Arc<KeptResponses>,
     pub(crate) live: LiveParts,
@@ -132,6 +135,10 @@ impl<'a> Exchange<'a> {
                     return Err(Unanswered::ClientLeft(left));
                 }
             };
+            if let Some(job) = trained::seen(self.request, &outcome) {
+                // Boxed, as few calls have it.
+                Box::pin(self.count_trained(job)).await;
+            }
             let record = self.record(&attempt, &outcome);
             if !self.moves_on(&outcome, attempt.info.hooks.as_deref()) {
                 if self.opens_session(&outcome) {

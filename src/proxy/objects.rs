@@ -229,6 +229,14 @@ fn mark(aim: &Aim, request: &Request) -> KeptAt {
     KeptAt::Elsewhere(std::array::from_fn(|place| digest[place]))
 }
 
+/// The same as bytes that are equal on every node.
+pub(crate) fn place_of(aim: &Aim, request: &Request) -> Vec<u8> {
+    match mark(aim, request) {
+        KeptAt::Provider(id) => id.as_bytes().to_vec(),
+        KeptAt::Elsewhere(digest) => digest.to_vec(),
+    }
+}
+
 /// Binds the ids in one target's answers.
 #[derive(Clone)]
 pub(crate) struct Binder {

@@ -1,8 +1,10 @@
 //! Fine-tuning jobs at families whose interface for them is their own: OpenAI's routes are asked, and OpenAI's job is told.
 
 use crate::area_forms::{ask, told};
-use crate::clouds::bare;
-use crate::harness::{Gateway, Seen, Upstream, reply};
+use crate::clouds::{bare, integration};
+use crate::cluster::database;
+use crate::harness::{Gateway, Seen, Upstream, eventually, reply};
+use crate::long_tail_areas::priced;
 use serde_json::{Value, json};
 
 pub(crate) const JOBS: &str = "/v1/fine_tuning/jobs";
@@ -117,7 +119,9 @@ async fn bedrock_trains_models_for_clients_of_openai() {
 #[tokio::test]
 async fn a_job_made_under_several_targets_is_found_again_by_its_bound_id() {
     let (gateway, upstream) = (Gateway::start().await, aws_upstream().await);
-    let two = json!({ "strategy": { "mode": "loadbalance" }, "targets": [aws(&upstream), aws(&upstream)] });
+    let mut other = aws(&upstream);
+    other["aws_access_key_id"] = json!("AKIDOTHER");
+    let two = json!({ "strategy": { "mode": "loadbalance" }, "targets": [aws(&upstream), other] });
     let made = gateway.post(JOBS).config(&two).json(&wanted(NOVA)).send().await.expect(201).json();
     let id = made["id"].as_str().expect("an id").to_owned();
     assert!(id.contains("gw1_"), "{id}");
@@ -230,4 +234,80 @@ async fn together_and_fireworks_train_models_for_clients_of_openai() {
     let nowhere = json!({ "provider": "fireworks-ai", "api_key": "fw", "custom_host": bare(&upstream) });
     let refused = gateway.post(JOBS).config(&nowhere).json(&body).send().await.expect(400);
     assert_eq!(refused.json()["error"]["param"], "fireworks_account_id");
+}
+
+/// Seconds since 1970, so many before now.
+fn ago(secs: u64) -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    now.as_secs() - secs
+}
+
+/// A job of OpenAI's by the end of its id: when it ended, and how.
+async fn openai_jobs() -> Upstream {
+    Upstream::replying(|seen| {
+        let id = seen.target.rsplit('/').next().unwrap_or_default();
+        let (status, ended) = match id {
+            "ftjob-old" => ("succeeded", ago(40 * 86_400)),
+            "ftjob-runs" => ("running", ago(60)),
+            _ => ("succeeded", ago(60)),
+        };
+        reply::json(
+            200,
+            &json!({ "object": "fine_tuning.job", "id": id, "model": "gpt-small", "status": status, "created_at": ago(7200),
+                     "finished_at": ended, "trained_tokens": 5000, "fine_tuned_model": "ft:gpt-small:me" }),
+        )
+    })
+    .await
+}
+
+async fn finetunes(gateway: &Gateway) -> Vec<Value> {
+    let list = gateway.admin().get("/logs?page_size=200").await.expect(200).json();
+    let all = list["data"].as_array().expect("records").iter();
+    all.filter(|record| record["metrics"]["operation"] == "finetune").cloned().collect()
+}
+
+#[tokio::test]
+async fn what_a_job_trained_is_paid_for_once_however_often_and_wherever_it_is_looked_at() {
+    let (_postgres, url) = database("tuning").await;
+    let gateway = Gateway::with(&["--database-url", &url]).await;
+    let upstream = openai_jobs().await;
+    integration(&gateway, "openai", Some("sk-a"), json!({ "custom_host": upstream.url() })).await;
+    priced(&gateway, "gpt-small", json!({ "additional_units": { "train_token": { "price": 0.001 } } })).await;
+    let master = gateway.folder().join("data/master.key").display().to_string();
+    let second = Gateway::with(&["--database-url", &url, "--master-key-file", &master]).await;
+    let look = |gateway: &Gateway, id: &str| {
+        let call = gateway.get(&format!("{JOBS}/{id}")).key(crate::harness::WORKSPACE_KEY).provider("@cloud");
+        call.header("x-gateway-trace-id", id)
+    };
+    eventually("the other node knows the provider", || async {
+        (look(&second, "ftjob-runs").send().await.status == 200).then_some(())
+    })
+    .await;
+    for id in ["ftjob-old", "ftjob-runs"] {
+        look(&gateway, id).send().await.expect(200);
+    }
+    let looks = (0..50).map(|n| {
+        let node = if n % 2 == 0 { &gateway } else { &second };
+        look(node, "ftjob-new").send()
+    });
+    for answer in futures_util::future::join_all(looks).await {
+        let job = answer.expect(200).json();
+        assert_eq!(
+            (&job["id"], &job["trained_tokens"]),
+            (&json!("ftjob-new"), &json!(5000)),
+            "as the provider tells it"
+        );
+    }
+    look(&gateway, "ftjob-other").send().await.expect(200);
+    let two = eventually("both jobs are counted", || async {
+        let all = finetunes(&gateway).await;
+        (all.len() >= 2 && all.iter().all(|record| record["metrics"]["cost"].is_number())).then_some(all)
+    });
+    let two = two.await;
+    assert_eq!(two.len(), 2, "once each, and neither the old one nor the one that runs: {two:?}");
+    for record in &two {
+        assert_eq!(record["metrics"]["cost"], 5.0, "{record}");
+    }
+    let looked = told(&gateway, "ftjob-other").await;
+    assert!(looked["operation"] == "retrieveFinetune" && looked["cost"].as_f64().unwrap_or(0.0) == 0.0, "{looked}");
 }

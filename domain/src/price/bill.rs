@@ -32,7 +32,7 @@ pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<N
 }
 
 /// Every class with what was used of it, each unit once.
-fn counts(usage: &Usage) -> [(PriceClass, u64); 21] {
+fn counts(usage: &Usage) -> [(PriceClass, u64); 22] {
     use PriceClass as C;
     let d = usage.detail;
     // A part is never more than what it is part of, whatever a provider says.
@@ -65,6 +65,7 @@ fn counts(usage: &Usage) -> [(PriceClass, u64); 21] {
         (C::PageAnnotated, d.pages_annotated.into()),
         (C::SearchUnit, d.search_units.into()),
         (C::WebSearch, d.web_searches.into()),
+        (C::TrainToken, d.trained.into()),
     ]
 }
 

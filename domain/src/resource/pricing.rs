@@ -102,6 +102,7 @@ pub const UNITS: &[NamedClass] = &[
     ("megapixel", PriceClass::Megapixel),
     ("tile", PriceClass::Tile),
     ("step", PriceClass::Step),
+    ("train_token", PriceClass::TrainToken),
 ];
 
 /// 10^-12 dollars in a cent.

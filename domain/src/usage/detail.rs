@@ -45,6 +45,9 @@ pub struct UsageDetail {
     pub search_units: u32,
     #[serde(skip_serializing_if = "is_none")]
     pub web_searches: u32,
+    /// Tokens that a fine-tuning job trained; no part of any class.
+    #[serde(skip_serializing_if = "is_none")]
+    pub trained: u32,
     /// What pictures that were made are like.
     #[serde(skip_serializing_if = "PictureSize::is_untold")]
     pub picture: PictureSize,

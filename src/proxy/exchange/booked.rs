@@ -17,7 +17,10 @@ pub(crate) async fn book(
     booked: &BookedAnswer,
 ) -> Result<Box<LogRecord>, Fault> {
     let leaf = routing.plan.leaf().clone();
-    let aim = target::resolve(&leaf, routing.inline, request)?;
+    let mut aim = target::resolve(&leaf, routing.inline, request)?;
+    if aim.model.is_none() {
+        aim.model = booked.model.as_deref().map(Into::into);
+    }
     price_list::opened().await;
     let prices = aim.prices(request);
     let (model, told) = (aim.model.as_deref(), booked.model.as_deref());

@@ -51,6 +51,7 @@ const PLAIN: UsageDetail = UsageDetail {
     pages_annotated: 0,
     search_units: 0,
     web_searches: 0,
+    trained: 0,
     picture: PictureSize { quality: crate::usage::PictureQuality::Default, width: 0, height: 0 },
     steps: 0,
     tier: ServiceTier::Standard,
@@ -85,6 +86,7 @@ fn each_class_has_a_rate_of_its_own() {
         (C::PageAnnotated, detail(UsageDetail { pages_annotated: 7, ..PLAIN }), 7),
         (C::SearchUnit, detail(UsageDetail { search_units: 2, ..PLAIN }), 2),
         (C::WebSearch, detail(UsageDetail { web_searches: 3, ..PLAIN }), 3),
+        (C::TrainToken, detail(UsageDetail { trained: 4, ..PLAIN }), 4),
     ];
     for (at, (class, usage, count)) in classes.iter().enumerate() {
         let table: Vec<(PriceClass, u64)> = classes
