@@ -101,8 +101,8 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
             let jobs: Option<Vec<TuningJob>> = jobs.iter().map(|job| family.job(job)).collect();
             listed(slug, call, jobs.ok_or_else(unreadable)?)?
         }
-        Operation::ListFinetuneEvents => list(family.events(&told)),
-        Operation::ListFinetuneCheckpoints => list(family.checkpoints(&id_of(call).unwrap_or_default(), &told)),
+        Operation::ListFinetuneEvents => list(&family.events(&told)),
+        Operation::ListFinetuneCheckpoints => list(&family.checkpoints(&id_of(call).unwrap_or_default(), &told)),
         Operation::CreateFinetune => {
             let mut job = family.job(&told).ok_or_else(unreadable)?;
             if let Ok(ask) = TuningAsk::read(slug, call) {
@@ -174,14 +174,15 @@ fn listed(slug: &'static str, call: &Call<'_>, mut jobs: Vec<TuningJob>) -> Resu
     };
     let rest = &jobs[from..];
     let page = &rest[..rest.len().min(most)];
-    Ok(list_with(page.iter().map(TuningJob::shown).collect(), rest.len() > most))
+    let data: Vec<Value> = page.iter().map(TuningJob::shown).collect();
+    Ok(list_with(&data, rest.len() > most))
 }
 
-fn list(data: Vec<Value>) -> Value {
+fn list(data: &[Value]) -> Value {
     list_with(data, false)
 }
 
-fn list_with(data: Vec<Value>, has_more: bool) -> Value {
+fn list_with(data: &[Value], has_more: bool) -> Value {
     json!({ "object": "list", "data": data, "has_more": has_more })
 }
 
