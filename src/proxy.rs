@@ -5,6 +5,7 @@ mod agent;
 mod body;
 mod body_mode;
 mod call;
+mod capture_policy;
 mod client;
 mod control;
 mod cors;
@@ -424,7 +425,7 @@ impl Gateway {
         mut request: Box<Request>,
         routing: routing::Routing,
     ) -> pingora::Result<bool> {
-        request.caller.keep = record::CapturePolicy::Nothing;
+        request.caller.keep = capture_policy::CapturePolicy::Nothing;
         request.ask.route.raw = true;
         request.ask.untouched_model =
             Some(request::AskedModel { name: request.ask.content.model.clone(), unread: false });

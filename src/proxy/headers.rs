@@ -2,8 +2,10 @@
 //! 400 that names it as the client spelled it. `--header-alias` prefixes count like `x-gateway-`.
 
 mod baggage;
+mod trace_context;
 
-use super::trace::Told;
+pub(crate) use trace_context::TraceContext;
+
 use baggage::baggage;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::cloud::{Settings, setting_of_header};
@@ -51,7 +53,7 @@ pub(crate) struct GatewayHeaders {
     /// `adjusted-params: refuse`: a request of which a target would get less than was asked is a 400.
     pub(crate) unadjusted: bool,
     /// `None` when the client tells nothing of a trace.
-    pub(crate) traced: Option<Box<Told>>,
+    pub(crate) traced: Option<Box<TraceContext>>,
     /// What the client's library tells of itself.
     pub(crate) client: Option<Arc<Client>>,
     /// Names in lower case whose values records hold as hashes.

@@ -5,8 +5,8 @@ mod mcp_tokens;
 
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
+use super::capture_policy::CapturePolicy;
 use super::headers::{GatewayHeaders, SELF, suffix_of};
-use super::record::CapturePolicy;
 use super::request::{
     AskedFor, Caller, Content, LastLook, PromptAsk, RawNames, Request, Route, Tenant, TenantGuardrails, Waited,
     chat_route, prompt_asked,
@@ -152,7 +152,7 @@ pub(crate) fn receive(
     if let Some(short) = &short {
         bad_header = bad_header.or_else(|| short.lead(&mut route, &mut headers).err());
     }
-    let keep = CapturePolicy::decide(gateway.settings.log_bodies, &tenant, &headers);
+    let keep = CapturePolicy::decide(gateway.settings.log_bodies, &tenant.org, &headers);
     let trace = trace::id(&headers, at);
     let span = trace::of(&headers, &trace, gateway.settings.traced);
     let metadata = merge_metadata(&tenant, &headers);

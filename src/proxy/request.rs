@@ -4,9 +4,9 @@ mod prompt_ask;
 
 pub(crate) use prompt_ask::{PromptAsk, PromptVerb, asked as prompt_asked, route as chat_route};
 
+use super::capture_policy::CapturePolicy;
 use super::headers::GatewayHeaders;
 use super::reckoned::Reckoned;
-use super::record::CapturePolicy;
 use crate::batches::{LineGuest, LineTask};
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;

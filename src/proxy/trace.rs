@@ -1,23 +1,13 @@
 //! W3C Trace Context on the way in: the client's trace is continued, or one begins here when traces are exported.
 //! Without a collector nothing is added: what came is handed on as it is.
 
-use super::headers::GatewayHeaders;
+use super::headers::{GatewayHeaders, TraceContext};
 use crate::ids;
 use gateway_domain::Timestamp;
-use gateway_domain::record::{Parent, Trace};
+use gateway_domain::record::Trace;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// What clients say of the trace that a call belongs to.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) parent: Option<Parent>,
-    pub(crate) state: Option<Arc<str>>,
-    pub(crate) span_id: Option<Arc<str>>,
-    pub(crate) span_name: Option<Arc<str>>,
-    pub(crate) parent_span_id: Option<Arc<str>>,
-}
 
 /// The id that the call goes by: the client's own, that of its trace, or a new one.
 pub(crate) fn id(headers: &GatewayHeaders, at: Timestamp) -> Arc<str> {
@@ -34,7 +24,7 @@ pub(crate) fn of(headers: &GatewayHeaders, id: &str, exported: Option<f64>) -> O
     if headers.traced.is_none() && exported.is_none() {
         return None;
     }
-    let none = Told::default();
+    let none = TraceContext::default();
     let told = headers.traced.as_deref().unwrap_or(&none);
     Some(Arc::new(Trace {
         id: told.parent.map_or_else(|| number(id), |p| p.trace),

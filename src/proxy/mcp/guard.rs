@@ -2,9 +2,9 @@
 //! before it goes up, and those of its result before the client sees it. A denial is a result, which a model can read.
 
 use crate::guardrails::TargetGuards;
+use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::exchange::CallParts;
 use crate::proxy::hooks::{moderator, room, unknown};
-use crate::proxy::record::CapturePolicy;
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::text_guard::TextGuard;
 use gateway_domain::{Fault, Operation};

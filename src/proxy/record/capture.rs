@@ -1,14 +1,13 @@
 //! What is kept of a call's messages for its record: references to bytes that were there anyway, and heads with
-//! their secrets taken out. Decides once, at intake, whether anything may be kept; when nothing is, nothing is done.
+//! their secrets taken out, of those calls that the policy of capture names.
 //! Knows nothing of what becomes of it: the writer joins, masks and stores.
 
-use crate::ids;
 use crate::proxy::body::{Budget, Permit};
+use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::head::HeadPlan;
-use crate::proxy::headers::{GatewayHeaders, suffix_of};
-use crate::proxy::request::{Request, Tenant};
+use crate::proxy::headers::suffix_of;
+use crate::proxy::request::Request;
 use crate::proxy::settings::ProxySettings;
-use crate::settings::LogBodies;
 use bytes::Bytes;
 use gateway_domain::Secret;
 use gateway_domain::record::{Bodies, Body, Held, LogRecord, Message, mask};
@@ -19,45 +18,6 @@ use std::sync::Arc;
 
 /// Taken from the budget at a time while a stream goes past.
 const GRANT: usize = 16 * 1024;
-
-/// What may be kept of one request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CapturePolicy {
-    #[default]
-    Nothing,
-    /// Of calls that fail.
-    Failures,
-    All,
-}
-
-impl CapturePolicy {
-    /// The operator's setting, then the organisation's, which the debug header may change unless it is enforced
-    /// (see `docs/operations.md`).
-    pub(crate) fn decide(setting: LogBodies, tenant: &Tenant, headers: &GatewayHeaders) -> Self {
-        let org = &tenant.org;
-        let asked = headers.debug.filter(|_| !org.enforce_debug_log);
-        match setting {
-            LogBodies::None => Self::Nothing,
-            _ if !asked.unwrap_or(org.debug_log) => Self::Nothing,
-            LogBodies::All => Self::All,
-            LogBodies::Share(share) if ids::dice() < share => Self::All,
-            LogBodies::Share(_) | LogBodies::Errors => Self::Failures,
-        }
-    }
-
-    /// A client that leaves is no failure of the call.
-    fn wants(self, record: &LogRecord) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Failures => record.status >= 400 && record.status != 499 || is_failure(record.fault),
-            Self::All => true,
-        }
-    }
-}
-
-fn is_failure(fault: Option<&str>) -> bool {
-    fault.is_some_and(|f| f != "client_gone")
-}
 
 /// What went to the provider.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::proxy::body::Budget;
+use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::deliver::timers::Deadline;
-use crate::proxy::record::CapturePolicy;
 use gateway_domain::FaultKind;
 use pingora::{Error, ErrorType};
 use std::collections::VecDeque;
