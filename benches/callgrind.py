@@ -133,7 +133,7 @@ def measure(rig, cases):
 
 def check(rig):
     began = time.time()
-    Upstream(rig)
+    Upstream(rig, burst=True)
     bare, cases = measure(rig, YARDSTICKS), measure(rig, CASES)
     stop_all()
     rustc = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True).stdout.strip()
@@ -152,7 +152,7 @@ def check(rig):
 
 def guarded(rig):
     """A stream with a guardrail in `window` against the same without."""
-    Upstream(rig)
+    Upstream(rig, burst=True)
     cases = measure(rig, [Case("stream", RecordsOn, stream=True), Case("guarded", Guarded, stream=True)])
     stop_all()
     before, after = cases["stream"], cases["guarded"]
@@ -167,7 +167,7 @@ def guarded(rig):
 
 
 def table(rig):
-    Upstream(rig)
+    Upstream(rig, burst=True)
     print("| | user instructions per request | of which by thread |\n|---|---:|---|")
     details = []
     for name in (n for n in rig.contenders.split(",") if n in KINDS and n != "nginx"):

@@ -93,12 +93,14 @@ class Contender:
 
 
 class Upstream(Contender):
-    """The load tool's upstream: both what all others forward to and the contender `direct`."""
+    """The load tool's upstream: both what all others forward to and the contender `direct`. In a `burst` it writes a
+    stream at once."""
 
-    def __init__(self, rig):
+    def __init__(self, rig, burst=False):
         super().__init__()
         rig.upstream_port = self.port
-        self.server = Process("upstream", [rig.load, "upstream", "--listen", f"127.0.0.1:{self.port}"], rig.dir)
+        command = [rig.load, "upstream", "--listen", f"127.0.0.1:{self.port}"]
+        self.server = Process("upstream", [*command, "--burst"] if burst else command, rig.dir)
         self.wait_ready()
 
     def count(self):

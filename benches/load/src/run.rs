@@ -164,7 +164,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::upstream::answer_all;
+    use crate::upstream::{answer_all, stream_writes};
 
     #[derive(Parser)]
     struct Line {
@@ -197,7 +197,7 @@ mod tests {
     async fn what_is_reported_is_what_the_upstream_counted() {
         let (listener, address) = listen().await;
         let mut upstream = JoinSet::new();
-        upstream.spawn(answer_all(listener, 50));
+        upstream.spawn(answer_all(listener, |usage| stream_writes(50, usage)));
         let plain = report(address, &["-n", "100", "-c", "4", "--expect", "choices"]).await;
         assert_eq!((&plain["requests"], &plain["errors"], &plain["connects"]), (&100.into(), &0.into(), &4.into()));
         let large = report(address, &["-n", "3", "--body-size", "1048576"]).await;
@@ -213,7 +213,7 @@ mod tests {
     async fn every_failed_request_is_an_error_of_its_kind() {
         let (listener, address) = listen().await;
         let mut upstream = JoinSet::new();
-        upstream.spawn(answer_all(listener, 1));
+        upstream.spawn(answer_all(listener, |usage| stream_writes(1, usage)));
         let plain = report(address, &["-n", "5", "--expect", "nowhere to be found"]).await;
         assert_eq!((&plain["requests"], &plain["errors_by_kind"]["unexpected_body"]), (&0.into(), &5.into()));
         drop(upstream);

@@ -39,11 +39,13 @@ pub(crate) struct Settings {
     listen: SocketAddr,
     #[arg(long, default_value_t = 50, help = "content events of a stream, beside its first and last ones")]
     events: usize,
+    #[arg(long, help = "write a stream at once, so that how many events are read together is always the same")]
+    burst: bool,
 }
 
 struct Upstream {
     completion: String,
-    /// Each is one write: the head with the first event, then one event each.
+    /// Each is one write: the head with the first event, then one event each, or all of it.
     stream: Vec<String>,
     stream_usage: Vec<String>,
     requests: AtomicU64,
@@ -52,14 +54,20 @@ struct Upstream {
 }
 
 pub(crate) async fn serve(settings: &Settings) -> Result<(), std::io::Error> {
-    answer_all(TcpListener::bind(settings.listen).await?, settings.events).await
+    let (listener, events) = (TcpListener::bind(settings.listen).await?, settings.events);
+    let together = |writes: Vec<String>| if settings.burst { vec![writes.concat()] } else { writes };
+    answer_all(listener, |usage| together(stream_writes(events, usage))).await
 }
 
-pub(crate) async fn answer_all(listener: TcpListener, content_events: usize) -> Result<(), std::io::Error> {
+/// `stream` says what is written of a stream, without and with its usage.
+pub(crate) async fn answer_all(
+    listener: TcpListener,
+    stream: impl Fn(bool) -> Vec<String>,
+) -> Result<(), std::io::Error> {
     let upstream = Arc::new(Upstream {
         completion: json(COMPLETION),
-        stream: events(content_events, false),
-        stream_usage: events(content_events, true),
+        stream: stream(false),
+        stream_usage: stream(true),
         requests: AtomicU64::new(0),
         streams: AtomicU64::new(0),
         connections: AtomicU64::new(0),
@@ -155,7 +163,7 @@ fn json(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-fn events(count: usize, usage: bool) -> Vec<String> {
+pub(crate) fn stream_writes(count: usize, usage: bool) -> Vec<String> {
     let mut data = vec![chunk(&choice(r#"{"role":"assistant","content":"","refusal":null}"#, "null"), "")];
     data.extend(WORDS.iter().cycle().take(count).map(|word| {
         let delta = format!("{{\"content\":\"{word}\"}}");
@@ -217,7 +225,7 @@ mod tests {
     #[test]
     fn streams_are_well_formed() {
         for (usage, expected) in [(false, 52), (true, 53)] {
-            let wire = events(50, usage).concat();
+            let wire = stream_writes(50, usage).concat();
             let body = wire.find("\r\n\r\n").unwrap() + 4;
             let (mut decoder, mut watch, now) = (Decoder::new(), Watch::default(), std::time::Instant::now());
             let used = decoder.feed(&wire.as_bytes()[body..], |piece| watch.push(piece, now)).unwrap();
