@@ -9,11 +9,13 @@ mod keep;
 mod lines;
 mod log;
 mod native;
+mod native_made;
 mod pinned;
 mod record;
 mod road;
 mod run;
 mod runner;
+mod spool;
 mod upload;
 mod write;
 
@@ -21,10 +23,12 @@ pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
 pub(crate) use guest::{BookedAnswer, LineCallers, LineGuest, LineTask};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
+pub(crate) use native_made::{CountingTurn, NativeMade};
 pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
 pub(crate) use road::{LineDoor, LineRoad};
 pub(crate) use run::LineSetup;
 pub(crate) use runner::Runner;
+pub(crate) use spool::{BadLine, Spool, SpooledLine};
 
 use gateway_domain::ports::{Blobs, Jobs, OwnedObjects};
 use std::sync::Arc;
@@ -43,6 +47,8 @@ const LOG: &str = "batch_log";
 /// Blobs of what batches answered: counted, and never refused for want of room.
 const RESULT: &str = "batch_result";
 const SETUP: &str = "batch_setup";
+/// Blobs on their way to a provider.
+const SPOOL: &str = "spool";
 
 /// Bytes and lines of a file that a batch reads.
 pub(crate) const MOST_FILE: u64 = 200 << 20;

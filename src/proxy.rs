@@ -5,12 +5,14 @@ mod agent;
 mod body;
 mod body_mode;
 mod call;
+mod call_ask;
 mod capture_policy;
 mod client;
 mod control;
 mod cors;
 mod credential_trial;
 mod deliver;
+mod direct;
 mod estimate;
 mod exchange;
 mod handshake;
@@ -48,7 +50,7 @@ pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;
 pub(crate) use credential_trial::CredentialTester;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
-pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, UnpricedCalls};
+pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, PartClaims, UnpricedCalls, WatchSeats};
 pub(crate) use intake::known_key;
 pub(crate) use mcp::{DuplexBounds, McpAuthorization, McpFigures, McpPeople, McpSettings, McpState};
 pub(crate) use own_tokens::OwnTokens;
@@ -73,6 +75,7 @@ use body_mode::BodyMode;
 use bytes::Bytes;
 use client::{Client, Upload, framing};
 use cors::CorsBuilder;
+use direct::{DirectCall, DirectParts};
 use exchange::{Exchange, Unanswered};
 use gateway_domain::ports::{Doorkeeper, KeyUses, Revision};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
@@ -96,7 +99,7 @@ pub(crate) struct Gateway {
     pub(crate) settings: Arc<ProxySettings>,
     pub(crate) live: Arc<ConfigHandle>,
     pub(crate) issuers: Arc<Issuers>,
-    pub(crate) calls: CallParts,
+    pub(crate) calls: Arc<CallParts>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
     pub(crate) names: Arc<ReplyNames>,
@@ -213,6 +216,9 @@ impl ProxyHttp for Gateway {
         if request.ask.route.operation == Operation::A2aCard {
             return Box::pin(self.agent(session, ctx, request)).await;
         }
+        if matches!(request.ask.route.operation, Operation::RealtimeCall | Operation::RealtimeCallControl) {
+            return Box::pin(self.realtime_call(session, ctx, request)).await;
+        }
         if let Some(call) = own_objects::asked(&request) {
             return Box::pin(self.own_object(session, ctx, request, call)).await;
         }
@@ -221,7 +227,7 @@ impl ProxyHttp for Gateway {
             _ => body_mode::of(session, &request.ask.route),
         };
         match mode {
-            Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
+            Ok(BodyMode::Buffered) => Box::pin(self.exchange(session, ctx, request)).await,
             Ok(BodyMode::Streaming) => self.relay(session, ctx, request).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
@@ -316,6 +322,9 @@ impl Gateway {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
+        if let Some(call) = direct::asked(&request, &routing) {
+            return self.direct(session, ctx, request, (routing, call)).await;
+        }
         match local::catalogued(&request, &routing).await {
             None => {}
             Some(Ok(body)) => {
@@ -358,6 +367,21 @@ impl Gateway {
     ) -> pingora::Result<bool> {
         match own_objects::answer(self.own_parts(), session, &request, call).await {
             Ok(answer) => own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
+    }
+
+    /// A file or a batch of a provider whose interface for them is not OpenAI's.
+    async fn direct(
+        &self,
+        session: &mut Session,
+        ctx: &mut Ctx,
+        request: Box<Request>,
+        (routing, call): (routing::Routing, DirectCall),
+    ) -> pingora::Result<bool> {
+        let parts = DirectParts { calls: &self.calls, own: self.own_parts(), records: &self.records };
+        match Box::pin(parts.serve(session, (&request, &routing), call, &mut ctx.records)).await? {
+            Ok(()) => Ok(true),
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
@@ -468,6 +492,9 @@ impl Gateway {
             Ok(routing) => routing,
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
+        if let Some(call) = direct::asked(&request, &routing) {
+            return self.direct(session, ctx, request, (routing, call)).await;
+        }
         let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
         let mut client = Client::new(session);
         client.set_upload(upload);

@@ -42,7 +42,8 @@ use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveCounts, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    Gateway, InlineConfigs, LiveCounts, LiveParts, OwnTokens, PartClaims, ProxySettings, ReplyNames, UnpricedCalls,
+    WatchSeats, known_key,
 };
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
@@ -147,7 +148,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         settings: proxy,
         live: booted.live,
         issuers,
-        calls: calling.parts(limits.clone(), shield.clone(), shelves, (delivery, live)),
+        calls: Arc::new(calling.parts(limits.clone(), shield.clone(), shelves, (delivery, live))),
         budget,
         records: queues.records,
         sticks: sticks.clone(),
@@ -272,11 +273,15 @@ fn sessions(
     (metrics, records): (&Metrics, &Records),
     process: &Arc<Process>,
 ) -> Result<LiveParts, String> {
-    let counts = LiveCounts::new(metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let unmeasured = |e: prometheus::Error| format!("metrics cannot be set up: {e}");
+    let counts = LiveCounts::new(metrics).map_err(unmeasured)?;
+    let seats = WatchSeats::new(settings.realtime_calls, metrics).map_err(unmeasured)?;
+    let claims = PartClaims { rows: Arc::new(booted.database.clone()) };
     let (idle, longest) = (settings.realtime_idle.0, settings.realtime_max_time.0);
     let process = process.clone();
     let draining = Box::new(move || process.is_draining());
-    Ok(LiveParts { live: booted.live.clone(), records: records.clone(), counts, idle, longest, draining })
+    let live = booted.live.clone();
+    Ok(LiveParts { live, records: records.clone(), counts, idle, longest, claims, seats, draining })
 }
 
 fn delivery(

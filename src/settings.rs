@@ -301,6 +301,8 @@ settings! {
     mcp_connections: [Option<usize>] as usize = 1000, "GATEWAY_MCP_CONNECTIONS" in "Limits";
     /// Programs of MCP integrations (stdio) that may run at once; idle ones make room, then calls are 503
     mcp_programs: [Option<usize>] as usize = 64, "GATEWAY_MCP_PROGRAMS" in "Limits";
+    /// Calls over WebRTC and SIP that this node may watch at once; beyond that they are 503
+    realtime_calls: [Option<usize>] as usize = 1000, "GATEWAY_REALTIME_CALLS" in "Limits";
     /// Idle upstream connections kept for each target and thread
     upstream_pool_size: [Option<usize>] as usize = 256, "GATEWAY_UPSTREAM_POOL_SIZE" in "Limits";
     /// Refuse inline config, provider and host selection for every organisation

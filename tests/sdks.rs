@@ -10,6 +10,9 @@ mod agents;
 #[path = "sdks/areas.rs"]
 mod areas;
 #[cfg(test)]
+#[path = "sdks/calls.rs"]
+mod calls;
+#[cfg(test)]
 #[expect(dead_code, unused_imports, reason = "the end-to-end tests use the rest")]
 #[path = "harness/harness.rs"]
 mod harness;

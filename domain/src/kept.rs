@@ -19,7 +19,7 @@ pub const LONGEST_BOUND: usize = 1024;
 /// What providers' ids begin with, by what they name. Ids that begin otherwise are bound without such a beginning.
 const KINDS: &[&str] = &[
     "file-", "file_", "upload_", "part_", "batch_", "ftjob-", "ftckpt_", "vs_", "vsfb_", "resp_", "conv_", "cntr_",
-    "asst_", "thread_", "msg_", "run_", "step_", "rs_",
+    "asst_", "thread_", "msg_", "run_", "step_", "rs_", "rtc_",
 ];
 
 /// The fields of bodies that name a kept object, in questions and answers alike.
@@ -64,6 +64,7 @@ const ROOTS: &[&str] = &[
     "/responses",
     "/conversations",
     "/containers",
+    "/realtime/calls",
 ];
 
 /// What a call has to do with objects that are kept.
@@ -87,6 +88,7 @@ pub fn touches(method: &Method, tail: &str) -> Touches {
 
 /// What stands in paths between ids and behind them.
 const WORDS: &[&str] = &[
+    "accept",
     "cancel",
     "checkpoints",
     "compact",
@@ -95,6 +97,7 @@ const WORDS: &[&str] = &[
     "events",
     "file_batches",
     "files",
+    "hangup",
     "input_items",
     "input_tokens",
     "items",
@@ -102,6 +105,8 @@ const WORDS: &[&str] = &[
     "output",
     "parts",
     "pause",
+    "refer",
+    "reject",
     "resume",
     "runs",
     "search",
@@ -127,6 +132,12 @@ pub fn is_raw(field: &str, text: &str) -> bool {
 /// Whether the path is that of a list of all that a provider keeps of a kind.
 pub fn is_list(tail: &str) -> bool {
     ROOTS.contains(&tail.trim_end_matches('/'))
+}
+
+/// The call that a realtime session is opened beside, by its query.
+pub fn call_in_query<'q>(tail: &str, query: Option<&'q str>) -> Option<&'q str> {
+    let pairs = query.filter(|_| tail.trim_end_matches('/').ends_with("/realtime"))?.split('&');
+    pairs.filter_map(|pair| pair.strip_prefix("call_id=")).find(|id| !id.is_empty())
 }
 
 fn is_below(rest: &str) -> bool {
@@ -261,11 +272,29 @@ mod tests {
             ("DELETE", "/responses/resp_1", Touches::Asks),
             ("POST", "/chat/completions", Touches::Nothing),
             ("GET", "/filesystem", Touches::Nothing),
+            ("POST", "/realtime/calls", Touches::Makes),
+            ("POST", "/realtime/calls/rtc_1/hangup", Touches::Asks),
+            ("POST", "/realtime/client_secrets", Touches::Nothing),
         ] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             assert_eq!(touches(&method, tail), touched, "{method} {tail}");
         }
         assert!(is_content("/files/f/content") && is_content("/batches/b/output") && !is_content("/files/f"));
+    }
+
+    #[test]
+    fn a_session_beside_a_call_names_it_in_its_query() {
+        for (tail, query, call) in [
+            ("/realtime", Some("call_id=rtc_1"), Some("rtc_1")),
+            ("/realtime/", Some("a=b&call_id=rtc_1"), Some("rtc_1")),
+            ("/realtime", Some("call_id="), None),
+            ("/realtime", Some("model=m"), None),
+            ("/openai/v1/realtime", Some("call_id=rtc_1"), Some("rtc_1")),
+            ("/realtime", None, None),
+            ("/responses", Some("call_id=rtc_1"), None),
+        ] {
+            assert_eq!(call_in_query(tail, query), call, "{tail} {query:?}");
+        }
     }
 
     #[test]

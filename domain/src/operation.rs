@@ -167,8 +167,10 @@ operations! {
     RealtimeTranscript = facts("realtime.transcript", "/realtime"),
     // Keys for browsers, which the gateway makes itself.
     RealtimeSecret = facts("realtime.clientSecret", "/realtime").uses(Uses::Nothing),
-    // Media that would go round the gateway.
-    RealtimeCall = facts("realtime.call", "/realtime/calls").uses(Uses::Nothing),
+    // Calls over WebRTC and SIP that begin, whose media go round the gateway: it watches what is said in them.
+    RealtimeCall = facts("realtime.call", "/realtime/calls").uses(Uses::Later),
+    // What is asked of one besides: that it ends, goes elsewhere or never begins.
+    RealtimeCallControl = facts("realtime.callControl", "/realtime/calls").uses(Uses::Nothing),
     Responses = facts("createModelResponse", "/responses").answers(JsonOrEvents).cacheable(),
     GetResponse = facts("getModelResponse", "/responses").about_kept_response(),
     DeleteResponse = facts("deleteModelResponse", "/responses").about_kept_response(),
@@ -301,11 +303,11 @@ pub static TABLE: &[Row] = &[
     kept(Method::POST, "/openai/realtimeapi/sessions", Operation::RealtimeSecret),
     kept(Method::POST, "/openai/v1/realtime/client_secrets", Operation::RealtimeSecret),
     kept(Method::POST, "/openai/v1/realtime/calls", Operation::RealtimeCall),
-    kept(Method::POST, "/realtime/calls", Operation::RealtimeCall),
-    kept(Method::POST, "/realtime/calls/{}/accept", Operation::RealtimeCall),
-    kept(Method::POST, "/realtime/calls/{}/refer", Operation::RealtimeCall),
-    kept(Method::POST, "/realtime/calls/{}/reject", Operation::RealtimeCall),
-    kept(Method::POST, "/realtime/calls/{}/hangup", Operation::RealtimeCall),
+    row(Method::POST, "/realtime/calls", Operation::RealtimeCall, Body::Form),
+    row(Method::POST, "/realtime/calls/{}/accept", Operation::RealtimeCall, Body::Json),
+    row(Method::POST, "/realtime/calls/{}/refer", Operation::RealtimeCallControl, Body::Json),
+    row(Method::POST, "/realtime/calls/{}/reject", Operation::RealtimeCallControl, Body::Json),
+    row(Method::POST, "/realtime/calls/{}/hangup", Operation::RealtimeCallControl, Body::Empty),
     // As clients made for Azure write it.
     kept(Method::GET, "/openai/realtime", Operation::Realtime),
     kept(Method::GET, "/openai/v1/realtime", Operation::Realtime),
@@ -592,8 +594,6 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for op in Operation::ALL {
-            assert_eq!(Operation::parse(op.name()), Some(*op));
-        }
+        assert!(Operation::ALL.iter().all(|op| Operation::parse(op.name()) == Some(*op)));
     }
 }

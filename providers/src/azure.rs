@@ -11,7 +11,7 @@ pub(crate) use openai::AzureOpenAi;
 use crate::compat::Serves;
 use gateway_domain::Operation::{
     ChatCompletions, Completions, CreateBatch, CreateFinetune, Embeddings, ImagesEdit, ImagesGenerate, ListModels,
-    Realtime, Responses, Speech, Transcription, Translation, UploadFile,
+    Realtime, RealtimeCall, RealtimeCallControl, Responses, Speech, Transcription, Translation, UploadFile,
 };
 
 /// What OpenAI's own API has, but for moderations.
@@ -25,6 +25,8 @@ const OPENAIS: Serves = Serves::of(&[
     Transcription,
     Translation,
     Realtime,
+    RealtimeCall,
+    RealtimeCallControl,
     Responses,
     UploadFile,
     CreateBatch,

@@ -35,6 +35,7 @@ mod sagemaker;
 mod shapes;
 pub mod sigv4;
 mod sse;
+pub mod stored_files;
 pub mod tap;
 pub mod tokens;
 mod translate;

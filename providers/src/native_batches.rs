@@ -4,6 +4,7 @@
 
 mod anthropic;
 mod bedrock;
+pub mod direct;
 mod google;
 mod mistral;
 mod vertex;
@@ -174,6 +175,10 @@ pub trait NativeBatches: Sync {
         None
     }
     fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall;
+    /// The same of a file that lies at the provider already; `None`: the family reads none.
+    fn creation_of_file(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        None
+    }
     /// Finds one that an earlier process may have asked for; `None`: the family has no way to.
     fn search(&self) -> Option<BatchCall> {
         None

@@ -245,6 +245,13 @@ pub fn close_frame(code: u16, reason: &str, mask: Option<[u8; 4]>) -> Bytes {
     frame(OpCode::Control(Control::Close), &payload, mask)
 }
 
+/// The answer to a ping, as it came from a provider; `None`: it is none.
+pub fn pong_to(raw: &[u8], mask: [u8; 4]) -> Option<Bytes> {
+    // Frames of a provider's are not masked, and those of control have a length of one byte.
+    let payload = raw.get(2..).filter(|_| raw[0] & 0x0f == 9)?;
+    Some(frame(OpCode::Control(Control::Pong), payload, Some(mask)))
+}
+
 fn frame(opcode: OpCode, payload: &[u8], mask: Option<[u8; 4]>) -> Bytes {
     let header = FrameHeader { opcode, mask, ..FrameHeader::default() };
     let length = payload.len() as u64;
@@ -276,6 +283,14 @@ mod tests {
             frame[0] &= 0x7f;
         }
         frame
+    }
+
+    #[test]
+    fn a_ping_is_answered_with_what_it_says() {
+        let ping = piece(9, true, b"hello", None);
+        let pong = pong_to(&ping, MASK).expect("a pong");
+        assert_eq!((pong[0] & 0x0f, masked(MASK, &pong[6..]).as_ref()), (10, &b"hello"[..]));
+        assert_eq!(pong_to(&piece(10, true, b"hello", None), MASK), None);
     }
 
     fn all(reader: &mut FrameReader, bytes: &[u8]) -> Result<Vec<HeardFrame>, Misframed> {

@@ -8,6 +8,6 @@ mod tally;
 mod texts;
 
 pub use event::{ClientEvent, EventIds, ProviderEvent, SessionFacts, Unreadable, error_event};
-pub use frame::{Closing, FrameReader, HeardFrame, Misframed, Peer, WireMessage, close_frame, text_frame};
+pub use frame::{Closing, FrameReader, HeardFrame, Misframed, Peer, WireMessage, close_frame, pong_to, text_frame};
 pub use tally::{SpokenSoFar, Tally};
 pub use texts::{call_texts, each_text, texts_alone};

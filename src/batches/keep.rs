@@ -282,8 +282,8 @@ impl Batches {
 
 /// A file on its way.
 pub(crate) struct FileWriter {
-    blob: BlobWriter,
-    owner: ObjectOwner,
+    pub(super) blob: BlobWriter,
+    pub(super) owner: ObjectOwner,
 }
 
 impl FileWriter {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const AHEAD: usize = 8;
 
 /// The end that the call has. Whoever fills it says by leaving that all was said.
-pub(super) struct LineUpload {
+pub(crate) struct LineUpload {
     parts: Receiver<Bytes>,
     rest: Bytes,
 }

@@ -1,5 +1,6 @@
 //! One call as a provider's adapter reads it, and what goes up for it: made once for a target, shared by its retries.
 
+use super::call_ask::without_model;
 use super::head::{self, HeadPlan};
 use super::objects::Binder;
 use super::request::{Content, Request};
@@ -138,9 +139,15 @@ impl Prepared {
             }
             None => return Err(unsupported(operation, resolved.provider())),
         };
-        let out = match request.ask.upload {
-            None => resolved.asked_of(adapter, request)?,
-            Some(_) => unread(request, (adapter, aim), &endpoint)?,
+        let out = match (request.ask.upload, &request.ask.call) {
+            (None, Some(call)) => call.outgoing(
+                &path_of_calls(request, resolved, &endpoint)?,
+                route.tail(),
+                &resolved.content.bytes,
+                aim.model.as_deref(),
+            )?,
+            (None, None) => resolved.asked_of(adapter, request)?,
+            (Some(_), _) => unread(request, (adapter, aim), &endpoint)?,
         };
         let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;
         if let Some(framing) = request.ask.upload {
@@ -150,6 +157,17 @@ impl Prepared {
         }
         Ok(Self { head, out })
     }
+}
+
+/// Where a target has its calls; the model is said in what goes up, and nowhere else.
+fn path_of_calls(request: &Request, resolved: &Resolved<'_>, endpoint: &Endpoint) -> Result<String, Fault> {
+    let aim = &resolved.aim;
+    let query = request.ask.route.query.as_deref().map(without_model).filter(|query| !query.is_empty());
+    let call = Call { query: query.as_deref(), settings: &aim.settings, ..raw_call(request) };
+    Ok(aim.adapter.relayed(&call)?.unwrap_or_else(|| match &query {
+        Some(query) => format!("{}?{query}", endpoint.path),
+        None => endpoint.path.to_string(),
+    }))
 }
 
 /// What goes up unread is led by its path alone.

@@ -11,7 +11,9 @@ mod source;
 mod timers;
 
 pub(crate) use accounted::Accounted;
-pub(crate) use head::{ReplyNames, announce, bare_head, copy_head, fault_head, json_answer, own_head, refusal};
+pub(crate) use head::{
+    ReplyNames, announce, bare_head, copy_head, decorate, fault_head, json_answer, own_head, refusal,
+};
 pub(crate) use meter::Meter;
 pub(crate) use outcome::{
     BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, overlong, timed_out,
@@ -35,7 +37,7 @@ use downstream::{Downstream, beginning};
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, Usage};
 use gateway_providers::{Failure, in_band};
-use head::{decorate, head_of};
+use head::head_of;
 use http::{StatusCode, header};
 use pingora::http::ResponseHeader;
 use pump::{Ended, Pump};
@@ -241,10 +243,13 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// Passed on as it comes, until the time of the try or of the whole request is over.
     async fn passthrough(mut self, passing: Passthrough) -> Delivered {
-        let Passthrough { response, meter, until, status } = passing;
+        let Passthrough { response, meter, until, status, location } = passing;
         let mut head = copy_head(response.head(), false);
         if let Some(status) = status {
             head.set_status(status).map_err(ClientLeft::Gone)?;
+        }
+        if let Some(location) = location {
+            head.insert_header(header::LOCATION, location).map_err(ClientLeft::Gone)?;
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             self.record.timings.first_byte_us = self.request.look();

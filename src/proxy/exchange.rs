@@ -2,6 +2,7 @@
 //! Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
 
 mod admission;
+mod apart;
 mod attempt;
 mod backoff;
 mod booked;
@@ -28,6 +29,7 @@ use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
 use crate::kept_responses::KeptResponses;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
+pub(crate) use apart::ApartCall;
 use attempt::{Attempt, Stopped, Turn};
 pub(crate) use booked::book;
 use gateway_domain::counters::{Charge, Counters};
@@ -37,8 +39,8 @@ use gateway_domain::{AnswerForm, Fault, Operation, Usage};
 use gateway_policies::Used;
 use http::{HeaderValue, header};
 use judged::Verdicts;
-pub(crate) use line_target::LineTarget;
-pub(crate) use live::{LiveCounts, LiveParts, standing_now};
+pub(crate) use line_target::{LineRead, LineTarget};
+pub(crate) use live::{CallWatch, LiveCounts, LiveParts, PartClaims, WatchSeat, WatchSeats, standing_now};
 pub(crate) use standing::limits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +89,10 @@ pub(crate) struct Exchange<'a> {
     earlier: Duration,
     /// What those used whose answers were none after all: the caller pays for it with the one that does.
     lost: Used,
+    /// To watch the call with that begins.
+    pub(crate) seat: Option<WatchSeat>,
+    /// A call that began, to be watched from now on.
+    pub(crate) watch: Option<Box<CallWatch>>,
 }
 
 impl<'a> Exchange<'a> {
@@ -101,8 +107,8 @@ impl<'a> Exchange<'a> {
         let mut client = client;
         client.set_early_keepalive(early_keepalive(&parts.delivery, request));
         let (admission, earlier, lost) = (Admission::default(), Duration::ZERO, Used::default());
-        let (judged, own) = (None, None);
-        Self { parts, client, request, own, routing, records, steps, admission, judged, earlier, lost }
+        let (judged, own, seat, watch) = (None, None, None, None);
+        Self { parts, client, request, own, routing, records, steps, admission, judged, earlier, lost, seat, watch }
     }
 
     /// `Err`: nothing was delivered, or the client left in the middle.
@@ -144,6 +150,9 @@ impl<'a> Exchange<'a> {
                 if self.opens_session(&outcome) {
                     // Boxed, as it is large: every other call would carry the room for it.
                     return Box::pin(self.converse(attempt, outcome, record)).await.map_err(Unanswered::ClientLeft);
+                }
+                if self.begins_call(&outcome) {
+                    return Box::pin(self.take_call(attempt, outcome, record)).await.map_err(Unanswered::ClientLeft);
                 }
                 return self.deliver(attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
@@ -308,8 +317,9 @@ impl<'a> Exchange<'a> {
         let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);
         let is_clients_host = attempt.info.is_clients_host;
         let believed = |usage: Usage| if is_clients_host { usage.believable(sent, received) } else { usage.bounded() };
-        // What results tell is counted line by line.
-        let is_apart = self.request.begins_batch().is_some();
+        // What a batch used is counted line by line, and no look at it counts that again.
+        let is_look = matches!(self.request.ask.route.operation, Operation::RetrieveBatch | Operation::CancelBatch);
+        let is_apart = is_look || self.request.begins_batch().is_some();
         record.usage = record.usage.filter(|_| !is_apart).map(believed);
         let succeeded = (200..300).contains(&record.status) && attempt.info.cache != CacheStatus::Hit;
         if succeeded && record.usage.is_none() && self.request.ask.route.operation == Operation::Speech {

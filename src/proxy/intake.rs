@@ -5,6 +5,7 @@ mod mcp_tokens;
 
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
+use super::call_ask::call_in_path;
 use super::capture_policy::CapturePolicy;
 use super::headers::{GatewayHeaders, SELF, suffix_of};
 use super::request::{
@@ -116,6 +117,15 @@ fn asked(method: &Method, uri: &Uri) -> Result<AskedPath, Fault> {
     Ok(AskedPath { route: found?, prompt: None })
 }
 
+/// Sessions, and calls that begin, are what keys of browsers are for.
+fn takes_short_keys(route: &Route) -> bool {
+    match route.operation {
+        Operation::Realtime => true,
+        Operation::RealtimeCall => call_in_path(route.tail()).is_none(),
+        _ => false,
+    }
+}
+
 /// Everything up to the body. The request it gives has an empty [`Content`].
 pub(crate) fn receive(
     gateway: &Gateway,
@@ -128,10 +138,8 @@ pub(crate) fn receive(
     let AskedPath { mut route, prompt } = asked(&head.method, uri)?;
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
-    let short = match route.operation {
-        Operation::Realtime => ShortKey::open(key_text, &*gateway.calls.ids, at),
-        _ => None,
-    };
+    let is_call = route.operation == Operation::RealtimeCall;
+    let short = takes_short_keys(&route).then(|| ShortKey::open(key_text, &*gateway.calls.ids, at)).flatten();
     let tenant = match &short {
         Some(short) => parent(gateway, short, at)?,
         None => {
@@ -184,7 +192,8 @@ pub(crate) fn receive(
             raw_names: RawNames::default(),
             upload: None,
             continues: None,
-            first_event: short.and_then(|short| short.first_event()),
+            first_event: short.and_then(|short| short.first_event(is_call)),
+            call: None,
         },
     });
     let refusal = bad_header.or_else(|| permit(gateway, &request)).or_else(|| unknown_route(&request));

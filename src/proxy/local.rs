@@ -5,6 +5,7 @@ mod booked;
 mod catalogue;
 mod explained;
 mod prompts;
+mod realtime_calls;
 
 pub(crate) use prompts::{read_content as read_prompt, show as show_prompt};
 

@@ -162,7 +162,10 @@ pub(crate) fn route(config: &Config, inline: bool, request: &mut Request) -> Res
         isolation::judge(config, inline, request)?;
         return Ok(ObjectRoute { only: Some(only), binds: true });
     }
-    let touches = kept::touches(&request.ask.method, request.ask.route.tail());
+    let touches = match request.beside() {
+        Some(_) => Touches::Asks,
+        None => kept::touches(&request.ask.method, request.ask.route.tail()),
+    };
     if isolation::judge(config, inline, request)? {
         return Ok(ObjectRoute { only: None, binds: touches != Touches::Nothing });
     }
@@ -258,14 +261,16 @@ impl Binder {
         !self.is_content
     }
 
+    /// An id that an answer names beside its body.
+    pub(crate) fn bound_id(&self, native: &str) -> String {
+        let id = BoundId { workspace: self.workspace, at: self.at, native: native.to_owned() };
+        format!("{}{}{}", kept::kind_of(native), kept::MARK, self.seal.seal(&id.plain()))
+    }
+
     /// The same JSON with bound ids.
     pub(crate) fn bound(&self, body: &Bytes) -> Bytes {
-        let rewritten = kept::rewrite(body, |place, text| {
-            kept::is_id_of_object(place, text).then(|| {
-                let id = BoundId { workspace: self.workspace, at: self.at, native: text.to_owned() };
-                format!("{}{}{}", kept::kind_of(text), kept::MARK, self.seal.seal(&id.plain()))
-            })
-        });
+        let rewritten =
+            kept::rewrite(body, |place, text| kept::is_id_of_object(place, text).then(|| self.bound_id(text)));
         rewritten.map_or_else(|| body.clone(), Bytes::from)
     }
 }

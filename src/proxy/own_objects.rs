@@ -5,6 +5,7 @@ mod creating;
 mod form;
 
 pub(crate) use creating::{apply_options, create, input_of};
+pub(crate) use form::{PassingFile, receive_passing};
 
 use super::client::{SmallAnswer, answer_early, send_head, send_piece};
 use super::deliver::{ReplyNames, json_answer, own_head};

@@ -1,9 +1,12 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
+mod line;
 mod prompt_ask;
 
+pub(crate) use line::LineMark;
 pub(crate) use prompt_ask::{PromptAsk, PromptVerb, asked as prompt_asked, route as chat_route};
 
+use super::call_ask::CallAsk;
 use super::capture_policy::CapturePolicy;
 use super::headers::GatewayHeaders;
 use super::reckoned::Reckoned;
@@ -11,7 +14,7 @@ use crate::batches::{LineGuest, LineTask};
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;
 use gateway_domain::form::ClientForm;
-use gateway_domain::kept::KeptAt;
+use gateway_domain::kept::{self, KeptAt};
 use gateway_domain::operation::Body;
 use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
@@ -188,6 +191,13 @@ impl Request {
         self.ask.route.raw || self.ask.content.unread
     }
 
+    /// The call that a session is opened beside.
+    pub(crate) fn beside(&self) -> Option<&str> {
+        let route = &self.ask.route;
+        let is_session = route.operation == Operation::Realtime;
+        kept::call_in_query(route.tail(), route.query.as_deref()).filter(|_| is_session)
+    }
+
     /// Looks at the clock, for all that happens in this step: whoever may have waited looks again.
     pub(crate) fn look(&self) -> u64 {
         let us = u64::try_from(self.caller.started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -280,6 +290,8 @@ pub(crate) struct AskedFor {
     pub(crate) upload: Option<crate::upstream::http1::Framing>,
     /// What the gateway says first in a session, in the place of a browser that was given a key for it.
     pub(crate) first_event: Option<Bytes>,
+    /// Of a call over WebRTC or SIP, or about one.
+    pub(crate) call: Option<CallAsk>,
 }
 
 #[derive(Debug)]

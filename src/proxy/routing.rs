@@ -225,6 +225,22 @@ fn no_target(why: NoTarget) -> Fault {
 }
 
 impl Routing {
+    /// The current target and no other, for what comes of a request beside its answer.
+    pub(crate) fn here(&self) -> Self {
+        Self {
+            plan: Plan::at(self.plan.config().clone(), self.plan.leaf().clone()),
+            inline: self.inline,
+            config: self.config.clone(),
+            saved: self.saved,
+            guards: self.guards.clone(),
+            binds: self.binds,
+            read: OnceLock::new(),
+            breakers: None,
+            sticks: self.sticks.clone(),
+            untold: None,
+        }
+    }
+
     /// All targets that the request may come to; a named object leads to one alone.
     pub(crate) fn prospects(&self, request: &Request) -> Result<Vec<Prospect>, Fault> {
         if request.ask.pin.is_some() {

@@ -160,17 +160,8 @@ impl KeyAsk {
         Ok(self.answer(&value, expires))
     }
 
-    /// Every model that it names is one that its target has.
     fn permit(&self, request: &Request, routing: &Routing) -> Result<(), Fault> {
-        let leaf = &**routing.plan.leaf();
-        let aim = resolve(leaf, routing.inline, request)?;
-        let event = json!({ "type": "session.update", "session": self.session }).to_string();
-        let read = ClientEvent::read(&event).map_err(|why| invalid("session", &why.to_string()))?;
-        for (field, model) in read.models.iter().filter(|(field, _)| *field != "session.model") {
-            permit_other(&aim, model, request)
-                .map_err(|fault| Fault::new(fault.kind(), fault.message().to_owned()).on(*field))?;
-        }
-        Ok(())
+        permit_models(&self.session, request, routing)
     }
 
     fn answer(self, value: &str, expires: i64) -> Value {
@@ -186,6 +177,19 @@ impl KeyAsk {
         }
         json!({ "value": value, "expires_at": expires, "session": session })
     }
+}
+
+/// Every model that a session names is one that its target has; the one that speaks is permitted where the target is found.
+pub(crate) fn permit_models(session: &Map<String, Value>, request: &Request, routing: &Routing) -> Result<(), Fault> {
+    let leaf = &**routing.plan.leaf();
+    let aim = resolve(leaf, routing.inline, request)?;
+    let event = json!({ "type": "session.update", "session": session }).to_string();
+    let read = ClientEvent::read(&event).map_err(|why| invalid("session", &why.to_string()))?;
+    for (field, model) in read.models.iter().filter(|(field, _)| *field != "session.model") {
+        permit_other(&aim, model, request)
+            .map_err(|fault| Fault::new(fault.kind(), fault.message().to_owned()).on(*field))?;
+    }
+    Ok(())
 }
 
 /// What a request may say beside a config and a provider is not carried in a key, and so is refused where one is asked for.
@@ -256,11 +260,11 @@ impl ShortKey {
         Ok(())
     }
 
-    /// What the gateway says first in a session that it opens; `None`: nothing.
-    pub(crate) fn first_event(&self) -> Option<Bytes> {
+    /// What the gateway says first in a session that it opens; `None`: nothing. A call is made with all of it.
+    pub(crate) fn first_event(&self, makes_call: bool) -> Option<Bytes> {
         let is_plain = matches!(self.session.as_str(), "{}" | r#"{"type":"realtime"}"# | r#"{"type":"transcription"}"#);
         let session = &self.session;
-        (!is_plain).then(|| format!(r#"{{"type":"session.update","session":{session}}}"#).into())
+        (makes_call || !is_plain).then(|| format!(r#"{{"type":"session.update","session":{session}}}"#).into())
     }
 }
 
@@ -277,9 +281,8 @@ pub(crate) fn is_direct(request: &Request, routing: &Routing) -> bool {
 pub(crate) fn goes_round(request: &Request) -> Option<Fault> {
     let route = &request.ask.route;
     match route.operation {
-        Operation::RealtimeCall => {
-            let why = "Media of WebRTC and SIP calls would go round the gateway, and is not available in this version: \
-                       open a WebSocket at /v1/realtime";
+        Operation::RealtimeCall | Operation::RealtimeCallControl if route.raw => {
+            let why = "Media of a call would go round the gateway: make it at /v1/realtime/calls, where it is watched";
             Some(Fault::new(FaultKind::Refused, why))
         }
         Operation::RealtimeSecret if route.raw => {
@@ -353,8 +356,10 @@ mod tests {
 
     #[test]
     fn the_first_event_sets_what_there_is_to_set() {
-        let told = short().first_event().expect("a voice");
+        let told = short().first_event(false).expect("a voice");
         assert_eq!(&*told, br#"{"type":"session.update","session":{"voice":"marin"}}"#);
-        assert_eq!(ShortKey { session: "{}".to_owned(), ..short() }.first_event(), None);
+        assert_eq!(ShortKey { session: "{}".to_owned(), ..short() }.first_event(false), None);
+        let plain = ShortKey { session: "{}".to_owned(), ..short() }.first_event(true);
+        assert_eq!(plain.as_deref(), Some(&br#"{"type":"session.update","session":{}}"#[..]));
     }
 }

@@ -185,6 +185,14 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
     Ok(aim)
 }
 
+/// The same target at another service of its provider's.
+pub(crate) fn at_service(aim: &Aim, leaf: &Leaf, request: &Request, service: CloudService) -> Result<Aim, Fault> {
+    let mut aim = aim.clone();
+    let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();
+    go_to_service(&mut aim, service, own)?;
+    Ok(aim)
+}
+
 /// Leads a call about a batch of the provider's to the service that it asks. An address of the admin's own serves all.
 fn go_to_service(aim: &mut Aim, service: CloudService, own: bool) -> Result<(), Fault> {
     let slug = aim.adapter.info().slug;
@@ -206,7 +214,7 @@ fn go_to_service(aim: &mut Aim, service: CloudService, own: bool) -> Result<(), 
         // Google takes its tokens everywhere.
         None if slug != "bedrock" => Ok(()),
         None => {
-            let why = "S3 takes no API keys of Bedrock's: batches need AWS keys or a role";
+            let why = "S3 takes no API keys of Bedrock's: files and batches need AWS keys or a role";
             Err(Fault::new(FaultKind::Refused, why).on("aws_auth_type"))
         }
     }
@@ -316,7 +324,7 @@ pub(crate) fn permit_other(aim: &Aim, model: &str, request: &Request) -> Result<
 fn asked(adapter: &dyn Adapter, settings: &Settings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
     let body = request.ask.content.model.as_ref();
     // The model of a session that a key is asked for stands inside of it, and was read there.
-    let is_read = request.ask.route.operation == Operation::RealtimeSecret;
+    let is_read = request.ask.route.operation == Operation::RealtimeSecret || request.beside().is_some();
     if !request.is_untouched() || is_read {
         return leaf.model.as_ref().or(body).or(leaf.default_model.as_ref()).cloned();
     }

@@ -9,6 +9,22 @@ use crate::long_tail_areas::priced;
 use serde_json::{Value, json};
 
 #[tokio::test]
+async fn a_look_at_a_batch_of_the_providers_counts_none_of_its_tokens() {
+    let told_at_once = json!({ "id": "batch_1", "object": "batch", "status": "completed", "endpoint": "/v1/chat/completions",
+        "usage": { "input_tokens": 100, "output_tokens": 50, "total_tokens": 150 } });
+    let upstream = Upstream::replying(move |_| reply::json(200, &told_at_once)).await;
+    let gateway = Gateway::start().await;
+    for (look, trace) in ["look-1", "look-2"].into_iter().enumerate() {
+        let call = gateway.get("/v1/batches/batch_1").header("x-gateway-trace-id", trace);
+        let seen = call.config(&target(&upstream)).send().await.expect(200).json();
+        assert_eq!(seen["usage"]["total_tokens"], 150, "look {look}");
+        let metrics = told(&gateway, trace).await;
+        assert!(metrics["total_units"].as_u64().unwrap_or_default() == 0, "{metrics}");
+        assert!(metrics["cost"].as_f64().unwrap_or_default() == 0.0, "{metrics}");
+    }
+}
+
+#[tokio::test]
 async fn of_pictures_that_tell_no_usage_those_are_charged_that_came() {
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(|seen| {

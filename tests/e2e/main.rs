@@ -61,6 +61,8 @@ mod clocks;
 #[cfg(test)]
 mod cloud_batches;
 #[cfg(test)]
+mod cloud_files;
+#[cfg(test)]
 mod clouds;
 #[cfg(test)]
 mod cluster;
@@ -92,6 +94,8 @@ mod dashboard;
 mod deployments;
 #[cfg(test)]
 mod dialects;
+#[cfg(test)]
+mod direct_batches;
 #[cfg(test)]
 mod exact;
 #[cfg(test)]
@@ -269,6 +273,8 @@ mod raw_http1;
 mod raw_http2;
 #[cfg(test)]
 mod realtime;
+#[cfg(test)]
+mod realtime_calls;
 #[cfg(test)]
 mod realtime_guardrails;
 #[cfg(test)]

@@ -146,9 +146,9 @@ async fn what_a_key_cannot_hold_is_refused_by_name() {
 async fn nothing_goes_round_the_gateway() {
     let (gateway, provider, _, _) = house().await;
     for path in [
-        "/v1/realtime/calls",
-        "/v1/realtime/calls/rtc_1/accept",
+        "/v1/openai/v1/realtime/calls",
         "/v1/proxy/realtime/calls",
+        "/v1/proxy/realtime/calls/rtc_1/accept",
         "/v1/proxy/realtime/client_secrets",
         "/v1/proxy/realtime/sessions",
         "/v1/openai/v1/realtime/client_secrets",

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::http::HeaderValue;
-use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async, client_async};
 
@@ -92,6 +92,11 @@ impl Socket {
             }
             Err(e) => panic!("no WebSocket and no answer: {e}"),
         }
+    }
+
+    /// The end of a provider's that has agreed to it.
+    pub(crate) async fn served(stream: TcpStream) -> Self {
+        Self(WebSocketStream::from_raw_socket(stream, Role::Server, None).await)
     }
 
     pub(crate) async fn next(&mut self) -> Said {

@@ -1,12 +1,15 @@
 //! An upstream that plays a script: raw bytes in and out over TCP, every request recorded as it came.
 
+use super::socket::Socket;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// A request as it arrived.
 #[derive(Clone, Debug, Default)]
@@ -245,6 +248,18 @@ impl Peer {
     pub(crate) async fn reset(mut self) {
         tokio::time::sleep(Duration::from_millis(20)).await;
         self.resets = true;
+    }
+
+    /// The connection becomes a WebSocket, as the request asked.
+    pub(crate) async fn opened(&mut self, seen: &Seen) -> Socket {
+        let key = derive_accept_key(seen.header("sec-websocket-key").expect("a handshake").as_bytes());
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: {key}\r\n\r\n"
+        );
+        assert!(self.send(head).await, "somebody waits for it");
+        let twin = self.stream.as_fd().try_clone_to_owned().expect("a second handle");
+        let stream = TcpStream::from_std(std::net::TcpStream::from(twin)).expect("a stream");
+        Socket::served(stream).await
     }
 
     /// Returns when the client ends the connection.

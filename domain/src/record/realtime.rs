@@ -14,6 +14,12 @@ pub struct RealtimeNote {
     /// Of a response, as its provider says it: `completed`, `cancelled`, `failed`, `incomplete`; `cut` where it never said.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub status: SmolStr,
+    /// The call over WebRTC or SIP that it is about.
+    #[serde(skip_serializing_if = "SmolStr::is_empty")]
+    pub call_id: SmolStr,
+    /// Of a call that begins: what is said in it is read and counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watched: Option<bool>,
     /// Why a session ended.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub ended: SmolStr,

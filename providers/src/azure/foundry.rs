@@ -11,7 +11,7 @@ use crate::shapes::{self, NativeShape};
 use bytes::Bytes;
 use gateway_domain::Operation::{
     ChatCompletions, Completions, CreateBatch, CreateFinetune, Embeddings, ImagesEdit, ImagesGenerate, ListModels, Ocr,
-    Realtime, Rerank, Speech, Transcription, Translation, UploadFile,
+    Realtime, RealtimeCall, RealtimeCallControl, Rerank, Speech, Transcription, Translation, UploadFile,
 };
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
@@ -41,6 +41,8 @@ static INFERENCE: Row = Row {
         Transcription,
         Translation,
         Realtime,
+        RealtimeCall,
+        RealtimeCallControl,
         UploadFile,
         CreateBatch,
         CreateFinetune,

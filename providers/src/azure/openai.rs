@@ -72,6 +72,8 @@ impl<'c> Target<'c> {
             ["/v1", tail].concat()
         };
         let more: &[(&str, &str)] = match (call.operation, deployment) {
+            // The call has its model.
+            (Operation::Realtime, _) if query::param(call.query, "call_id").is_some() => &[],
             (Operation::Realtime, Some(_)) if dated => &[("deployment", fitting(deployment)?)],
             (Operation::Realtime, Some(_)) => &[("model", fitting(deployment)?)],
             _ => &[],

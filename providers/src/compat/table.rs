@@ -9,8 +9,8 @@ use AuthStyle::{Bearer, BearerIn, Header, Scheme};
 use ahash::AHashMap;
 use gateway_domain::Operation::{
     self, ChatCompletions, Completions, CountTokens, CreateBatch, CreateFinetune, Embeddings, ImagesEdit,
-    ImagesGenerate, ImagesVary, ListModels, Messages, Moderations, Ocr, Realtime, Rerank, Responses, Speech,
-    Transcription, Translation, UploadFile,
+    ImagesGenerate, ImagesVary, ListModels, Messages, Moderations, Ocr, Realtime, RealtimeCall, RealtimeCallControl,
+    Rerank, Responses, Speech, Transcription, Translation, UploadFile,
 };
 use gateway_domain::catalog::AuthStyle;
 use std::sync::LazyLock;
@@ -35,6 +35,7 @@ const FILES: Serves = Serves::of(&[UploadFile]);
 const BATCH: Serves = Serves::of(&[CreateBatch]);
 const TUNE: Serves = Serves::of(&[CreateFinetune]);
 const LIVE: Serves = Serves::of(&[Realtime]);
+const CALLS: Serves = Serves::of(&[RealtimeCall, RealtimeCallControl]);
 const MSG: Serves = Serves::of(&[Messages, CountTokens]);
 
 const fn set(all: &[Serves]) -> Serves {
@@ -163,7 +164,7 @@ pub(super) static MOCK: Row =
 pub(crate) static ROWS: &[&Row] = &[
     &MOCK,
     &full("openai", "OpenAI", "https://api.openai.com/v1",
-          &[CMPL, EMB, IMG, IMG_EDIT, IMG_VARY, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE]).knows_developer().quirk(Quirk::ResponsesOnly),
+          &[CMPL, EMB, IMG, IMG_EDIT, IMG_VARY, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE, CALLS]).knows_developer().quirk(Quirk::ResponsesOnly),
     // The inference servers behind its router take OpenAI's stream_options.
     &Row { serves: CHAT.and(CMPL).and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("huggingface", "Hugging Face", Bearer) }.below("/v1").naming(Naming::Behind("models", &["v1", "pipeline"])).shaped(&[(Rerank, &shapes::TEI)]),

@@ -157,6 +157,10 @@ impl NativeBatches for BedrockBatches {
         BatchCall { begins: true, ..post_at(CloudService::Control, JOBS.to_owned(), body) }
     }
 
+    fn creation_of_file(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        Some(self.creation(new))
+    }
+
     fn look(&self, id: &str) -> BatchCall {
         get_at(CloudService::Control, format!("{JOBS}/{id}"))
     }

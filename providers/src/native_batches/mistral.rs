@@ -133,6 +133,10 @@ impl NativeBatches for MistralBatches {
         BatchCall { begins: true, ..post(JOBS.to_owned(), Value::Object(body)) }
     }
 
+    fn creation_of_file(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        Some(self.creation(new))
+    }
+
     fn search(&self) -> Option<BatchCall> {
         Some(get(format!("{JOBS}?page_size=100")))
     }

@@ -158,6 +158,10 @@ impl NativeBatches for VertexBatches {
         }
     }
 
+    fn creation_of_file(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        Some(self.creation(new))
+    }
+
     fn look(&self, id: &str) -> BatchCall {
         get(format!("/v1/{id}"))
     }

@@ -86,6 +86,16 @@ impl Upload {
     pub(crate) fn open(&self, client: &mut ServerSession) {
         client.set_read_timeout(None);
         connections::listen(client);
+        self.begin();
+    }
+
+    /// Of a connection that the gateway opens for itself.
+    pub(crate) fn of_own(budget: &Arc<Budget>) -> Self {
+        Self::new(true, Duration::ZERO, budget)
+    }
+
+    /// Nothing ends it any more but [`Self::end`].
+    pub(crate) fn begin(&self) {
         let mut state = self.0.lock();
         (state.open, state.ended, state.spilt) = (true, false, true);
     }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind, Usage};
 use gateway_providers::tap::TextPlace;
 use gateway_providers::{Ending, Failure, StreamTranslator};
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use pingora::http::ResponseHeader;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub(crate) struct Passthrough {
     pub(crate) until: Option<Deadline>,
     /// In place of the provider's.
     pub(crate) status: Option<u16>,
+    /// In place of the provider's.
+    pub(crate) location: Option<HeaderValue>,
 }
 
 /// A stream at its first content: nothing of it has gone down yet.
@@ -87,7 +89,7 @@ impl WholeAnswer {
     /// A 200 of the gateway's own.
     pub(crate) fn made(json: String) -> Self {
         let mut head = super::head::bare_head(200);
-        let told = head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+        let told = head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         debug_assert!(told.is_ok(), "a constant header");
         Self::new(head, json.into())
     }
@@ -98,9 +100,9 @@ impl WholeAnswer {
 
     /// The head may be that of a 200 or of an HTML page: what is told is always JSON, with the failure's status.
     pub(crate) fn failed(failure: Failure, mut head: Box<ResponseHeader>, original: Bytes) -> Self {
-        let told = head.set_status(failure.status).and_then(|()| {
-            head.insert_header(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"))
-        });
+        let told = head
+            .set_status(failure.status)
+            .and_then(|()| head.insert_header(header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         debug_assert!(told.is_ok(), "a failure has a valid status");
         let usage = failure.usage.map(|usage| *usage);
         Self { usage, failure: Some(failure.message), original, ..Self::new(head, failure.body) }
@@ -264,10 +266,8 @@ mod tests {
     #[test]
     fn the_first_header_that_says_it_counts() {
         let of = |pairs: &[(&'static str, &'static str)]| {
-            let headers: HeaderMap = pairs
-                .iter()
-                .map(|(k, v)| (http::HeaderName::from_static(k), http::HeaderValue::from_static(v)))
-                .collect();
+            let headers: HeaderMap =
+                pairs.iter().map(|(k, v)| (http::HeaderName::from_static(k), HeaderValue::from_static(v))).collect();
             retry_after(&headers).map(|d| d.as_millis())
         };
         assert_eq!(of(&[("retry-after", "2"), ("x-ms-retry-after-ms", "30"), ("retry-after-ms", "4")]), Some(4));

@@ -72,7 +72,7 @@ impl Admission {
 
 impl Gate<'_> {
     /// Every limit that does not depend on the target, all or nothing.
-    async fn caller(self) -> Result<Hold, Fault> {
+    pub(super) async fn caller(self) -> Result<Hold, Fault> {
         let Self { request, routing, .. } = self;
         let mut wants = self.of_caller();
         if wants.is_empty() {
@@ -299,6 +299,11 @@ impl Reservation {
         self.hold.standings()
     }
 
+    /// Held on for as long as what began lasts.
+    pub(crate) fn take_slot(&mut self) -> Option<ConcurrencySlot> {
+        self.slot.take()
+    }
+
     /// The target is left for another, or gave no answer. Returns what was charged for good, for the record.
     pub(crate) fn leave(self, status: u16, usage: Option<&Usage>) -> Vec<Charge> {
         // An answer that was none after all was paid for.
@@ -361,7 +366,7 @@ impl Holds {
     /// A session opened: that is a request, and what it will use is asked for response by response. The place at the
     /// provider is taken for as long as it lasts.
     pub(crate) fn open_session(mut self) -> (Vec<Charge>, Option<ConcurrencySlot>) {
-        let slot = self.target.slot.take();
+        let slot = self.target.take_slot();
         (self.settle(200, Some(&Usage::default())), slot)
     }
 

@@ -349,16 +349,16 @@ impl Tries for TargetTries<'_, '_, '_> {
 }
 
 /// One call of a target, which knows no client: whoever wants its answer polls it, and whoever does not drops it.
-struct TargetCall<'a> {
-    gate: Gate<'a>,
-    resolved: &'a Resolved<'a>,
-    prepared: &'a Prepared,
+pub(super) struct TargetCall<'a> {
+    pub(super) gate: Gate<'a>,
+    pub(super) resolved: &'a Resolved<'a>,
+    pub(super) prepared: &'a Prepared,
     /// Time that went into reading the answer, not into waiting for it.
-    translating: &'a mut Duration,
+    pub(super) translating: &'a mut Duration,
 }
 
 impl TargetCall<'_> {
-    async fn run(self, body: RequestBody<'_>) -> Outcome {
+    pub(super) async fn run(self, body: RequestBody<'_>) -> Outcome {
         let Self { gate: Gate { parts, request, .. }, resolved, prepared, translating } = self;
         let settings = &parts.delivery.settings;
         let clocks = Clocks { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };

@@ -2,18 +2,24 @@
 //! is asked of the limits before it goes up, settled when it is done, and has a record of its own; a limit that runs out
 //! ends the session. How a connection to the provider is come by is the exchange's business, as with any call.
 
+mod beside;
+mod calls;
 mod closing;
 mod counts;
 mod guarding;
 mod guards;
 mod held;
 mod leaving;
+mod listener;
 mod session;
 mod standing;
 mod turns;
+mod watch;
 
+pub(crate) use beside::PartClaims;
 pub(crate) use counts::LiveCounts;
 pub(crate) use standing::standing_now;
+pub(crate) use watch::{CallWatch, WatchSeat, WatchSeats};
 
 use super::attempt::Attempt;
 use super::{Exchange, Holds};
@@ -23,9 +29,10 @@ use crate::proxy::handshake;
 use crate::proxy::record::{self, BodyCapture};
 use crate::runtime_config::ConfigHandle;
 use crate::writer::Records;
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::{LogRecord, RealtimeNote};
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderMap, StatusCode, header};
+use listener::Listener;
 use pingora::http::ResponseHeader;
 use session::LiveSession;
 use std::sync::Arc;
@@ -40,6 +47,9 @@ pub(crate) struct LiveParts {
     pub(crate) idle: Duration,
     /// For a session, however much it says.
     pub(crate) longest: Duration,
+    /// Of responses that several sessions hear.
+    pub(crate) claims: PartClaims,
+    pub(crate) seats: WatchSeats,
     /// Whether the process takes leave.
     pub(crate) draining: Box<dyn Fn() -> bool + Send + Sync>,
 }
@@ -87,7 +97,12 @@ impl Exchange<'_> {
         let ended = match opened {
             Ok(()) => {
                 let gate = super::Gate { parts: self.parts, request: self.request, routing: &self.routing };
-                let session = LiveSession::new(gate, &mut self.client, (upload, passing.response), &attempt.info);
+                let session = LiveSession::new(
+                    gate,
+                    Listener::Client(&mut self.client),
+                    (upload, passing.response),
+                    &attempt.info,
+                );
                 Some(Box::pin(session.run()).await)
             }
             Err(_) => None,
@@ -98,7 +113,8 @@ impl Exchange<'_> {
             Some(ended) => {
                 record.response_bytes = ended.written;
                 record.fault = ended.fault;
-                record.realtime = Some(Arc::new(ended.note));
+                let call_id = self.request.beside().unwrap_or_default().into();
+                record.realtime = Some(Arc::new(RealtimeNote { call_id, ..ended.note }));
             }
             None => record.fault = Some("client_gone"),
         }

@@ -80,7 +80,8 @@ impl Reader<'_> {
         if route.raw && !reshapes && has_text && binder.is_none() && is_read {
             return Box::pin(self.held(response)).await;
         }
-        let passes = route.raw || self.request.ask.upload.is_some();
+        let is_answered_call = self.request.ask.call.is_some() && (200..300).contains(&status);
+        let passes = route.raw || self.request.ask.upload.is_some() || is_answered_call;
         if (passes && !reshapes) || (bodyless && !translated) {
             return match binder {
                 Some(binder) => Box::pin(self.bound(response, binder)).await,
@@ -115,7 +116,7 @@ impl Reader<'_> {
 
     fn pass(&self, response: Response) -> Outcome {
         let meter = Meter::new(Raw(self.resolved.aim.adapter), self.request, response.head(), &self.delivery.budget);
-        Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None, status: None }))
+        Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None, status: None, location: None }))
     }
 
     /// Guardrails decide on this answer.

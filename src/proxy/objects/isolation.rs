@@ -17,7 +17,8 @@ pub(super) fn look(request: &mut Request) {
     request.ask.raw_names.looked = true;
     let ask = &request.ask;
     let in_path = kept::raw_in_path(ask.route.tail()).then(|| "the path".to_owned());
-    request.ask.raw_names.field = in_path.or_else(|| in_body(request));
+    let in_query = request.beside().filter(|call| kept::sealed_part(call).is_none()).map(|_| "call_id".to_owned());
+    request.ask.raw_names.field = in_path.or(in_query).or_else(|| in_body(request));
 }
 
 fn in_body(request: &Request) -> Option<String> {

@@ -26,11 +26,20 @@ const PURPOSES: &[&str] = &["assistants", "batch", "fine-tune", "vision", "user_
 /// What came of a form.
 #[derive(Default)]
 struct FormRead {
+    /// Its file is kept for nobody, but on its way to a provider.
+    passes: bool,
     file: Option<FileWriter>,
     filename: String,
     purpose: Option<String>,
     anchor: Option<String>,
     seconds: Option<String>,
+}
+
+/// A file on its way to a provider.
+pub(crate) struct PassingFile {
+    pub(crate) file: FileWriter,
+    pub(crate) filename: String,
+    pub(crate) purpose: String,
 }
 
 fn bad(field: &str, why: &str) -> Fault {
@@ -49,6 +58,31 @@ fn broken(error: &multer::Error) -> Fault {
 
 /// The object of the file, once all of it is kept.
 pub(super) async fn upload(own: OwnParts<'_>, session: &mut Session, request: &Request) -> Result<Value, Fault> {
+    let (file, document) = receive(own, session, request, FormRead::default(), document).await?;
+    let work = own.batches.clone();
+    let kept = own.batches.apart(async move { work.keep_file(file, document).await }).await;
+    kept.map(|(id, document)| document.shown(id)).map_err(fault)
+}
+
+/// A file that a provider is to have, once all of it is here.
+pub(crate) async fn receive_passing(
+    own: OwnParts<'_>,
+    session: &mut Session,
+    request: &Request,
+) -> Result<PassingFile, Fault> {
+    let read = FormRead { passes: true, ..FormRead::default() };
+    let (file, (filename, purpose)) = receive(own, session, request, read, passing).await?;
+    Ok(PassingFile { file, filename, purpose })
+}
+
+/// The file of a form with what `told` makes of the rest, or nothing of it.
+async fn receive<T>(
+    own: OwnParts<'_>,
+    session: &mut Session,
+    request: &Request,
+    mut read: FormRead,
+    told: impl FnOnce(&Request, &FormRead) -> Result<T, Fault>,
+) -> Result<(FileWriter, T), Fault> {
     let kind = session.get_header(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let boundary = multer::parse_boundary(kind).map_err(|_| {
         Fault::new(FaultKind::BadHeader, "A file comes as multipart/form-data with a boundary").on("content-type")
@@ -62,25 +96,20 @@ pub(super) async fn upload(own: OwnParts<'_>, session: &mut Session, request: &R
         boundary,
         Constraints::new().size_limit(limits),
     );
-    let mut read = FormRead::default();
     let done = read_form(own, request, &mut form, &mut read).await;
     drop(form);
-    let checked = done.and_then(|()| document(request, &read));
-    let document = match (checked, read.file.take()) {
-        (Ok(document), Some(file)) => {
-            let work = own.batches.clone();
-            own.batches.apart(async move { work.keep_file(file, document).await }).await
-        }
-        (Ok(_), None) => return Err(bad("file", "is missing")),
+    let checked = done.and_then(|()| told(request, &read));
+    match (checked, read.file.take()) {
+        (Ok(told), Some(file)) => Ok((file, told)),
+        (Ok(_), None) => Err(bad("file", "is missing")),
         (Err(fault), file) => {
             if let Some(file) = file {
                 let work = own.batches.clone();
                 own.batches.runtime.spawn(async move { work.drop_file(file).await });
             }
-            return Err(fault);
+            Err(fault)
         }
-    };
-    document.map(|(id, document)| document.shown(id)).map_err(fault)
+    }
 }
 
 fn pieces(
@@ -143,9 +172,9 @@ async fn read_file(
     read: &mut FormRead,
 ) -> Result<(), Fault> {
     read.filename = field.file_name().unwrap_or("file").chars().take(LONGEST_NAME).collect();
-    let (work, owner) = (own.batches.clone(), owner(request));
-    let begun = own.batches.apart(async move { work.begin_file(owner).await }).await.map_err(fault)?;
-    let mut file = begun;
+    let (work, owner, passes) = (own.batches.clone(), owner(request), read.passes);
+    let begun = async move { if passes { work.begin_spool(owner).await } else { work.begin_file(owner).await } };
+    let mut file = own.batches.apart(begun).await.map_err(fault)?;
     while let Some(piece) = field.chunk().await.map_err(|e| broken(&e))? {
         if file.bytes() + piece.len() as u64 > MOST_FILE {
             return Err(Fault::new(FaultKind::TooLarge, format!("A file may have {MOST_FILE} bytes")).on("file"));
@@ -156,11 +185,24 @@ async fn read_file(
     Ok(())
 }
 
-fn document(request: &Request, read: &FormRead) -> Result<FileDocument, Fault> {
+fn purpose(read: &FormRead) -> Result<&String, Fault> {
     let Some(purpose) = &read.purpose else { return Err(bad("purpose", "is missing")) };
-    if !PURPOSES.contains(&purpose.as_str()) {
-        return Err(bad("purpose", &format!("must be one of {}", PURPOSES.join(", "))));
+    match PURPOSES.contains(&purpose.as_str()) {
+        true => Ok(purpose),
+        false => Err(bad("purpose", &format!("must be one of {}", PURPOSES.join(", ")))),
     }
+}
+
+/// Name and purpose of a file that goes to a provider, which ends it when it likes.
+fn passing(_: &Request, read: &FormRead) -> Result<(String, String), Fault> {
+    if read.anchor.is_some() || read.seconds.is_some() {
+        return Err(bad("expires_after", "is not known to this provider"));
+    }
+    Ok((read.filename.clone(), purpose(read)?.clone()))
+}
+
+fn document(request: &Request, read: &FormRead) -> Result<FileDocument, Fault> {
+    let purpose = purpose(read)?;
     // What no provider is named for is kept here only if the gateway can do something with it.
     if purpose != "batch" && !is_named(request) {
         let why = "The gateway keeps files of the purpose batch; for another, name the provider that is to have it \

@@ -4,7 +4,7 @@
 use crate::proxy::request::Request;
 use gateway_domain::cloud::Settings;
 use gateway_domain::snapshot::Upstream;
-use gateway_domain::{Fault, FaultKind};
+use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::Adapter;
 
 /// A model at a target.
@@ -101,6 +101,10 @@ fn lists_models(request: &Request) -> bool {
 fn could_name_one(request: &Request) -> bool {
     // Lines of a batch that a provider runs were looked at one by one.
     if request.caller.tenant.line.as_ref().is_some_and(|line| line.native().is_some()) {
+        return false;
+    }
+    // A call has its model, which is looked at again when its session tells it.
+    if request.ask.route.operation == Operation::RealtimeCallControl || request.beside().is_some() {
         return false;
     }
     let facts = request.ask.route.operation.facts();

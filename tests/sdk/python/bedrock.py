@@ -43,7 +43,15 @@ def held(shape, value, at):
         assert not known or value in known, f"{at} is {value!r}, not one of {known}"
 
 
-def operation(path):
+def tuning(method, path):
+    if path.endswith("/stop"):
+        return "StopModelCustomizationJob"
+    if not path.endswith("/model-customization-jobs"):
+        return "GetModelCustomizationJob"
+    return "CreateModelCustomizationJob" if method == "POST" else "ListModelCustomizationJobs"
+
+
+def operation(method, path):
     end = path.rsplit("/", 1)[-1]
     names = {
         "converse": "Converse",
@@ -54,6 +62,8 @@ def operation(path):
     }
     if end == "foundation-models":
         return CONTROL.operation_model("ListFoundationModels")
+    if "/model-customization-jobs" in path:
+        return CONTROL.operation_model(tuning(method, path))
     if end == "rerank":
         return AGENTS.operation_model("Rerank")
     return RUNTIME.operation_model(names[end])
@@ -62,7 +72,8 @@ def operation(path):
 def request(case):
     head, _, body = (case / "upstream.http").read_text().partition("\n\n")
     body = body.partition("\nadjusted: ")[0]
-    return operation(head.split("\n")[0].split(" ")[1].split("?")[0]), body.strip()
+    method, url = head.split("\n")[0].split(" ")[:2]
+    return operation(method, url.split("?")[0]), body.strip()
 
 
 def error(op, body):

@@ -42,7 +42,7 @@ impl LiveSession<'_, '_, '_> {
                 routing: self.gate.routing,
                 leaf,
                 aim: &standing.aim,
-                client: &self.client.view().req_header().headers,
+                client: self.listener.headers(),
                 aliases: &parts.delivery.settings.header_alias,
                 budget: &parts.delivery.budget,
             };

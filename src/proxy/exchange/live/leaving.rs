@@ -1,12 +1,16 @@
-//! The end of a session: both sides are told once, what still ran is settled, and the last words are let out.
+//! The end of a session: what leads to it, and how both sides are told once, what still ran is settled, and the last words are let out.
 
 use super::closing::Why;
 use super::session::{EndedSession, LiveResult, LiveSession, mask};
+use super::standing;
 use super::turns::{TurnOutcome, guessed};
-use gateway_domain::Operation;
+use crate::clock;
+use crate::proxy::exchange::Gate;
 use gateway_domain::record::RealtimeNote;
+use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_policies::Estimate;
 use gateway_realtime::close_frame;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For the last words to leave.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -22,6 +26,61 @@ impl LiveSession<'_, '_, '_> {
         self.write(close_frame(code, reason, None)).await?;
         self.closing.client_told = true;
         Ok(())
+    }
+
+    /// A session whose limits have nothing left is over as soon as nothing runs in it.
+    pub(super) async fn end_if_exhausted(&mut self) -> LiveResult {
+        if !self.turns.is_quiet() || self.closing.has_begun() {
+            return Ok(());
+        }
+        let standing = match self.standing() {
+            Ok(standing) => standing,
+            Err(fault) => return self.end_for(&fault).await,
+        };
+        let gate = Gate { request: &standing.request, ..self.gate };
+        let nothing = Estimate { prompt: 0, output: Some(0) };
+        match Box::pin(gate.response(&standing.aim, nothing)).await {
+            Ok(holds) => {
+                holds.release();
+                Ok(())
+            }
+            Err(fault) => self.end_for(&fault).await,
+        }
+    }
+
+    pub(super) async fn end_if_revoked(&mut self, fault: &Fault) -> LiveResult {
+        let of_limits = matches!(why(fault), Why::Budget | Why::RateLimit);
+        if of_limits { Ok(()) } else { self.close(Why::Revoked, 1008, fault.message()).await }
+    }
+
+    pub(super) async fn end_for(&mut self, fault: &Fault) -> LiveResult {
+        let why = why(fault);
+        self.tell(fault, why.label(), None).await?;
+        self.close(why, 1008, fault.message()).await
+    }
+
+    /// Looks at the clocks, and at what may have changed meanwhile.
+    pub(super) async fn look(&mut self) -> LiveResult {
+        if self.closing.has_begun() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if self.heard.elapsed() > self.live().idle {
+            return self.close(Why::Idle, 1001, "nothing was said for too long").await;
+        }
+        if self.began.elapsed() > self.live().longest {
+            return self.close(Why::TooLong, 1001, "the session lasted as long as it may").await;
+        }
+        if self.turns.is_quiet() && (self.live().draining)() {
+            return self.close(Why::Draining, 1001, "the gateway is going away: connect again").await;
+        }
+        if self.last_call.is_some_and(|at| at <= now) {
+            return self.close(Why::RateLimit, 1008, "a response ran that the limits refused").await;
+        }
+        match standing::standing_now(self.live(), &self.gate.request.caller.tenant, clock::now()) {
+            Ok(_) => Ok(()),
+            Err(fault) => self.close(Why::Revoked, 1008, fault.message()).await,
+        }
     }
 
     pub(super) async fn provider_gone(&mut self) -> LiveResult {
@@ -59,10 +118,19 @@ impl LiveSession<'_, '_, '_> {
         // A provider that takes nothing more is left alone.
         let _ = pingora_timeout::timeout(LAST_WORDS, flushed).await;
         // However that goes: the session is over.
-        let _ = self.client.piece(None, true).await;
+        let _ = self.listener.piece(None, true).await;
         let why = self.closing.why();
         self.live().counts.end(why.label(), self.totals.events_up, self.totals.events_down);
         let note = RealtimeNote { totals: Some(self.totals), ..self.closing.note() };
-        EndedSession { note, fault: why.fault(), written: self.written }
+        EndedSession { note, fault: why.fault(), by_provider: why == Why::Provider, written: self.written }
+    }
+}
+
+/// Why a response was not let through.
+pub(super) fn why(fault: &Fault) -> Why {
+    match fault.kind() {
+        FaultKind::BudgetExhausted => Why::Budget,
+        FaultKind::RateLimited | FaultKind::LimitsAway => Why::RateLimit,
+        _ => Why::Revoked,
     }
 }

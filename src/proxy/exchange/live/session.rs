@@ -2,16 +2,19 @@
 //! on as it came. A side that does not take what it is given is waited for, and nobody else is read meanwhile.
 
 use super::LiveParts;
+use super::beside::BesideCall;
 use super::closing::{ClosingState, Why};
 use super::counts::{OpenSession, TurnEnd};
 use super::guards::{EndedResponse, LiveGuards, LiveVerdict};
-use super::standing::{self, LiveStanding};
+use super::leaving::why;
+use super::listener::Listener;
+use super::standing::LiveStanding;
 use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, note_denied, settle};
 use crate::clock;
 use crate::guardrails::HookNotes;
 use crate::ids;
 use crate::proxy::body::Permit;
-use crate::proxy::client::{Client, Upload};
+use crate::proxy::client::Upload;
 use crate::proxy::exchange::Gate;
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::target;
@@ -22,7 +25,7 @@ use gateway_domain::{Fault, FaultKind, Operation, Usage};
 use gateway_policies::Estimate;
 use gateway_realtime::{
     ClientEvent, Closing, FrameReader, HeardFrame, Peer, ProviderEvent, Tally, WireMessage, call_texts, close_frame,
-    error_event, text_frame,
+    error_event, pong_to, text_frame,
 };
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -44,6 +47,8 @@ const CANCELLING: Duration = Duration::from_secs(10);
 pub(super) struct EndedSession {
     pub(super) note: RealtimeNote,
     pub(super) fault: Option<&'static str>,
+    /// The provider said that it is over.
+    pub(super) by_provider: bool,
     /// Bytes towards the client.
     pub(super) written: u64,
 }
@@ -62,7 +67,7 @@ enum LiveStep {
 
 pub(super) struct LiveSession<'x, 'a, 'c> {
     pub(super) gate: Gate<'a>,
-    pub(super) client: &'x mut Client<'c>,
+    pub(super) listener: Listener<'x, 'c>,
     opened: &'x AttemptInfo,
     pub(super) upload: Upload,
     pub(super) response: Response,
@@ -70,6 +75,8 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
     pub(super) down: FrameReader,
     pub(super) turns: Turns,
     pub(super) guards: LiveGuards<'a>,
+    /// The call that it is beside.
+    pub(super) beside: Option<BesideCall>,
     /// The model that the client has led the session to.
     switched: Option<Arc<str>>,
     pub(super) totals: RealtimeTotals,
@@ -77,10 +84,10 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
     /// What is in hand counts as what the process holds.
     pub(super) held: Permit,
     pub(super) counted: usize,
-    began: Instant,
-    heard: Instant,
+    pub(super) began: Instant,
+    pub(super) heard: Instant,
     /// When a response that was refused has to be over.
-    last_call: Option<Instant>,
+    pub(super) last_call: Option<Instant>,
     pub(super) written: u64,
     _open: OpenSession,
 }
@@ -88,7 +95,7 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
 impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     pub(super) fn new(
         gate: Gate<'a>,
-        client: &'x mut Client<'c>,
+        listener: Listener<'x, 'c>,
         (upload, response): (Upload, Response),
         opened: &'x AttemptInfo,
     ) -> Self {
@@ -96,9 +103,12 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         held.charge(gate.request.caller.tenant.key.id.0);
         let now = Instant::now();
         let _open = gate.parts.live.counts.open();
+        let mut closing = ClosingState::default();
+        (closing.client_done, closing.client_told) = (listener.is_nobody(), listener.is_nobody());
+        let beside = gate.request.beside().map(|call| BesideCall::new(call, false));
         Self {
             gate,
-            client,
+            listener,
             opened,
             upload,
             response,
@@ -106,9 +116,10 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             down: FrameReader::new(Peer::Provider, MOST_MESSAGE),
             turns: Turns::default(),
             guards: LiveGuards::default(),
+            beside,
             switched: None,
             totals: RealtimeTotals::default(),
-            closing: ClosingState::default(),
+            closing,
             held,
             counted: 0,
             began: now,
@@ -117,6 +128,11 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             written: 0,
             _open,
         }
+    }
+
+    /// As the gateway's own beside a call.
+    pub(super) fn beside(self, beside: Option<BesideCall>) -> Self {
+        Self { beside, ..self }
     }
 
     pub(super) fn live(&self) -> &'a LiveParts {
@@ -180,10 +196,9 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     async fn next(&mut self, ticks: &mut Interval) -> LiveStep {
         let listens = !self.closing.client_done && !self.guards.is_asking() && self.upload.unsent() < MOST_UNSENT;
         let reads = !self.closing.provider_done && !self.guards.is_full();
-        let Self { client, response, guards, .. } = self;
-        let downstream = &mut client.session().downstream_session;
+        let Self { listener, response, guards, .. } = self;
         tokio::select! {
-            read = downstream.read_request_body(), if listens => LiveStep::Client(read.ok().flatten()),
+            read = listener.read(), if listens => LiveStep::Client(read),
             read = response.read(), if reads => LiveStep::Provider(read),
             verdict = guards.verdict() => LiveStep::Judged(verdict),
             _ = ticks.tick() => LiveStep::Tick,
@@ -311,7 +326,11 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         loop {
             match self.down.read() {
                 Ok(None) => return Ok(()),
-                Ok(Some(HeardFrame::Control(raw))) => self.write(raw).await?,
+                Ok(Some(HeardFrame::Control(raw))) => match pong_to(&raw, mask()).filter(|_| self.listener.is_nobody())
+                {
+                    Some(pong) => self.say(pong),
+                    None => self.write(raw).await?,
+                },
                 Ok(Some(HeardFrame::Close(close))) => self.provider_closes(close).await?,
                 Ok(Some(HeardFrame::Message(message))) => Box::pin(self.provider_says(message)).await?,
                 Err(misframed) => {
@@ -341,7 +360,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         let (mut settled, mut begun) = (false, None);
         match event {
             ProviderEvent::Other => {}
-            ProviderEvent::Session(facts) => self.turns.facts = facts,
+            ProviderEvent::Session(facts) => self.learn(facts).await?,
             ProviderEvent::Delta { response, bytes, is_sound } => self.turns.hear(&response, bytes, is_sound),
             ProviderEvent::Error { event } if self.guards.is_own(event.as_deref()) => return Ok(()),
             ProviderEvent::Error { event } => self.turns.refuse(event.as_deref()),
@@ -384,6 +403,12 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if self.turns.is_running(id) {
             return Ok(());
         }
+        if self.leaves_to_others(id).await {
+            if let Some(holds) = self.turns.next_asked().and_then(|turn| turn.holds) {
+                holds.release();
+            }
+            return Ok(());
+        }
         if let Some(turn) = self.turns.next_asked() {
             self.turns.begin(id, turn);
             return Ok(());
@@ -411,6 +436,9 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         (status, usage): (&str, Option<Usage>),
         notes: Option<Box<HookNotes>>,
     ) {
+        if self.is_left_to_others(id).await {
+            return;
+        }
         let turn = match self.turns.end(id) {
             Some(turn) => turn,
             None => match self.standing() {
@@ -442,7 +470,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         usage: Option<Usage>,
         notes: Option<Box<HookNotes>>,
     ) -> bool {
-        let is_counted = usage.is_some() && self.turns.is_new(item);
+        let is_counted = usage.is_some() && self.turns.is_new(item) && self.claims(item).await;
         let denied = notes.as_ref().is_some_and(|notes| notes.is_denied());
         if !is_counted && !denied {
             return false;
@@ -462,37 +490,6 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         true
     }
 
-    /// A session whose limits have nothing left is over as soon as nothing runs in it.
-    pub(super) async fn end_if_exhausted(&mut self) -> LiveResult {
-        if !self.turns.is_quiet() || self.closing.has_begun() {
-            return Ok(());
-        }
-        let standing = match self.standing() {
-            Ok(standing) => standing,
-            Err(fault) => return self.end_for(&fault).await,
-        };
-        let gate = Gate { request: &standing.request, ..self.gate };
-        let nothing = Estimate { prompt: 0, output: Some(0) };
-        match Box::pin(gate.response(&standing.aim, nothing)).await {
-            Ok(holds) => {
-                holds.release();
-                Ok(())
-            }
-            Err(fault) => self.end_for(&fault).await,
-        }
-    }
-
-    async fn end_if_revoked(&mut self, fault: &Fault) -> LiveResult {
-        let of_limits = matches!(why(fault), Why::Budget | Why::RateLimit);
-        if of_limits { Ok(()) } else { self.close(Why::Revoked, 1008, fault.message()).await }
-    }
-
-    pub(super) async fn end_for(&mut self, fault: &Fault) -> LiveResult {
-        let why = why(fault);
-        self.tell(fault, why.label(), None).await?;
-        self.close(why, 1008, fault.message()).await
-    }
-
     /// A response was not let through.
     async fn deny(&mut self, fault: &Fault, about: Option<&str>) -> LiveResult {
         self.totals.denied += 1;
@@ -501,34 +498,10 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     }
 
     /// An error in the provider's own form.
-    async fn tell(&mut self, fault: &Fault, code: &str, about: Option<&str>) -> LiveResult {
+    pub(super) async fn tell(&mut self, fault: &Fault, code: &str, about: Option<&str>) -> LiveResult {
         let id = format!("event_{}", ids::next(clock::now()).simple());
         let kind = fault.kind().row().openai_type;
         self.write(text_frame(&error_event(&id, kind, code, fault.message(), about), None)).await
-    }
-
-    /// Looks at the clocks, and at what may have changed meanwhile.
-    async fn look(&mut self) -> LiveResult {
-        if self.closing.has_begun() {
-            return Ok(());
-        }
-        let now = Instant::now();
-        if self.heard.elapsed() > self.live().idle {
-            return self.close(Why::Idle, 1001, "nothing was said for too long").await;
-        }
-        if self.began.elapsed() > self.live().longest {
-            return self.close(Why::TooLong, 1001, "the session lasted as long as it may").await;
-        }
-        if self.turns.is_quiet() && (self.live().draining)() {
-            return self.close(Why::Draining, 1001, "the gateway is going away: connect again").await;
-        }
-        if self.last_call.is_some_and(|at| at <= now) {
-            return self.close(Why::RateLimit, 1008, "a response ran that the limits refused").await;
-        }
-        match standing::standing_now(self.live(), &self.gate.request.caller.tenant, clock::now()) {
-            Ok(_) => Ok(()),
-            Err(fault) => self.close(Why::Revoked, 1008, fault.message()).await,
-        }
     }
 
     /// Goes up, unless the provider was told of the end.
@@ -549,7 +522,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             return Ok(());
         }
         self.written += raw.len() as u64;
-        self.client.piece(Some(raw), false).await.map_err(|_| Unheard)
+        self.listener.piece(Some(raw), false).await
     }
 
     /// Counts what is in hand, once that is more than a little.
@@ -569,15 +542,6 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             self.counted = now;
         }
         Ok(())
-    }
-}
-
-/// Why a response was not let through.
-fn why(fault: &Fault) -> Why {
-    match fault.kind() {
-        FaultKind::BudgetExhausted => Why::Budget,
-        FaultKind::RateLimited | FaultKind::LimitsAway => Why::RateLimit,
-        _ => Why::Revoked,
     }
 }
 

@@ -81,7 +81,7 @@ impl LiveStanding {
 }
 
 /// The request that opened the session, begun anew.
-fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Request {
+pub(super) fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Request {
     let (caller, ask) = (&opened.caller, &opened.ask);
     Request {
         caller: Caller {
@@ -112,6 +112,7 @@ fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Request {
             upload: ask.upload,
             continues: None,
             first_event: None,
+            call: None,
         },
     }
 }

@@ -1,0 +1,337 @@
+//! Files and batches of a provider whose interface for them is not OpenAI's, by OpenAI's routes: each call of a client is
+//! one or several of the provider's services, by the same sign-ins and checked addresses as all calls. What is asked and
+//! told there is the family's to know; nothing falls back, as an object is in one place.
+
+mod batches;
+mod counting;
+mod files;
+mod lines;
+mod results;
+mod service;
+mod upload;
+
+use super::client::{SmallAnswer, answer_early, frame, send_head, send_piece};
+use super::deliver::{self, decorate, own_head};
+use super::exchange::{ApartCall, CallParts};
+use super::objects::Binder;
+use super::own_objects::{self, OwnParts};
+use super::record::{self, AttemptInfo, PendingRecords};
+use super::request::Request;
+use super::routing::Routing;
+use super::target::{self, Aim};
+use crate::upstream::http1::Response;
+use crate::writer::Records;
+use batches::DirectBatches;
+use bytes::Bytes;
+use gateway_domain::path::decoded;
+use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::native_batches::{NativeBatches, native_batches};
+use gateway_providers::stored_files::{BucketStore, bucket_store};
+use http::{HeaderValue, header};
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+use results::ResultLines;
+use serde_json::Value;
+use service::Services;
+
+/// What is asked.
+pub(crate) struct DirectCall {
+    aim: Aim,
+    verb: DirectVerb,
+}
+
+enum DirectVerb {
+    File(&'static BucketStore, FileVerb),
+    Batch(&'static dyn NativeBatches, BatchVerb),
+}
+
+/// Of batches, by the id that the client holds.
+enum BatchVerb {
+    Create,
+    List,
+    Show(String),
+    Cancel(String),
+    /// The lines that were answered with a 2xx, or all others.
+    Results(String, ResultFile),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResultFile {
+    Output,
+    Errors,
+}
+
+/// Of files, by the address that the client holds.
+enum FileVerb {
+    Upload,
+    Show(String),
+    Content(String),
+    Delete(String),
+}
+
+/// What it is answered with.
+enum DirectAnswer<'a> {
+    Json(Value),
+    /// As the provider sends it.
+    Bytes(Box<Response>),
+    /// What came of a batch.
+    Lines(Box<ResultLines<'a>>),
+}
+
+/// Why nothing came of it.
+#[derive(Debug)]
+enum DirectStop {
+    Refused(Fault),
+    /// The provider's own word, as the client reads errors.
+    Told(ProviderSaid),
+}
+
+#[derive(Debug)]
+struct ProviderSaid {
+    status: u16,
+    body: Bytes,
+}
+
+impl From<Fault> for DirectStop {
+    fn from(fault: Fault) -> Self {
+        Self::Refused(fault)
+    }
+}
+
+fn bad(field: &str, why: &str) -> Fault {
+    Fault::new(FaultKind::BadBody, format!("{field} {why}")).on(field)
+}
+
+/// `None`: it goes the way of all calls.
+pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> {
+    use Operation::{
+        CancelBatch, CreateBatch, DeleteFile, GetBatchOutput, ListBatches, RetrieveBatch, RetrieveFile,
+        RetrieveFileContent, UploadFile,
+    };
+    let route = &request.ask.route;
+    let is_about_files = matches!(route.operation, UploadFile | RetrieveFile | RetrieveFileContent | DeleteFile);
+    let is_about_batches =
+        matches!(route.operation, CreateBatch | ListBatches | RetrieveBatch | CancelBatch | GetBatchOutput);
+    let is_elsewhere = route.path.starts_with("/v1/proxy/") || request.caller.tenant.line.is_some();
+    if !(is_about_files || is_about_batches) || is_elsewhere {
+        return None;
+    }
+    // What leads nowhere is told by the exchange.
+    let aim = target::resolve_place(routing.plan.leaf(), routing.inline, request).ok()?;
+    let slug = aim.adapter.info().slug;
+    let id = || decoded(route.tail().split('/').nth(2).unwrap_or_default()).into_owned();
+    if is_about_batches {
+        let verb = match route.operation {
+            CreateBatch => BatchVerb::Create,
+            ListBatches => BatchVerb::List,
+            RetrieveBatch => BatchVerb::Show(id()),
+            CancelBatch => BatchVerb::Cancel(id()),
+            _ => BatchVerb::Results(id(), ResultFile::Output),
+        };
+        return Some(DirectCall { aim, verb: DirectVerb::Batch(native_batches(slug)?, verb) });
+    }
+    if route.operation == RetrieveFileContent
+        && let Some((batch, file)) = result_file(&id())
+        && let Some(family) = native_batches(slug)
+    {
+        return Some(DirectCall { aim, verb: DirectVerb::Batch(family, BatchVerb::Results(batch, file)) });
+    }
+    let store = bucket_store(slug)?;
+    let verb = match route.operation {
+        UploadFile => FileVerb::Upload,
+        RetrieveFile => FileVerb::Show(id()),
+        RetrieveFileContent => FileVerb::Content(id()),
+        _ => FileVerb::Delete(id()),
+    };
+    Some(DirectCall { aim, verb: DirectVerb::File(store, verb) })
+}
+
+/// The batch whose results a file is.
+fn result_file(id: &str) -> Option<(String, ResultFile)> {
+    let (batch, name) = id.rsplit_once('.').filter(|(batch, _)| !batch.contains(['/', '.']))?;
+    let file = match name {
+        "output" => ResultFile::Output,
+        "errors" => ResultFile::Errors,
+        _ => return None,
+    };
+    Some((batch.to_owned(), file))
+}
+
+/// What of the gateway these calls need.
+#[derive(Clone, Copy)]
+pub(crate) struct DirectParts<'a> {
+    pub(crate) calls: &'a CallParts,
+    pub(crate) own: OwnParts<'a>,
+    /// Where lines are told that are counted apart.
+    pub(crate) records: &'a Records,
+}
+
+impl DirectParts<'_> {
+    /// `Ok(Err(…))`: limits refuse it, and nothing was done.
+    pub(crate) async fn serve(
+        self,
+        session: &mut Session,
+        (request, routing): (&Request, &Routing),
+        call: DirectCall,
+        records: &mut PendingRecords,
+    ) -> pingora::Result<Result<(), Fault>> {
+        let asked = (request, routing);
+        let admitted = match ApartCall::admit(self.calls, asked, &call.aim).await {
+            Ok(admitted) => admitted,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        let services = Services::new(self.calls, asked, call.aim);
+        let batches = match &call.verb {
+            DirectVerb::Batch(family, _) => {
+                Some(DirectBatches { parts: self, asked, services: &services, family: *family })
+            }
+            DirectVerb::File(..) => None,
+        };
+        let mut ended = None;
+        let done = match (call.verb, &batches) {
+            (DirectVerb::File(store, verb), _) => self.file(session, (asked, &services), (store, verb)).await,
+            (DirectVerb::Batch(_, verb), Some(batches)) => batches.answer(verb, &mut ended).await,
+            (DirectVerb::Batch(..), None) => Err(own_objects::unknown().into()),
+        };
+        let (status, fault) = match &done {
+            Ok(_) => (200, None),
+            Err(DirectStop::Refused(fault)) => (fault.status(), Some(fault.kind().row().label)),
+            Err(DirectStop::Told(said)) => (said.status, Some("upstream_error")),
+        };
+        let info = admitted.info();
+        let binds = routing.binds.then(|| Binder::new(&self.calls.ids, services.aim(), request));
+        let (sent, bytes) = match done {
+            Ok(DirectAnswer::Json(json)) => {
+                let body = Bytes::from(json.to_string());
+                let body = binds.map_or_else(|| body.clone(), |binder| binder.bound(&body));
+                self.say(session, (request, info), (200, body)).await
+            }
+            Ok(DirectAnswer::Bytes(response)) => self.pass(session, (request, info), *response).await,
+            Ok(DirectAnswer::Lines(lines)) => self.pass_lines(session, (request, info), *lines).await,
+            Err(DirectStop::Told(said)) => self.say(session, (request, info), (said.status, said.body)).await,
+            Err(DirectStop::Refused(fault)) => {
+                let answer = deliver::refusal(self.own.names, &fault, request.ask.route.dialect, Some(request));
+                let bytes = answer.body.len() as u64;
+                (answer_early(session, answer).await, bytes)
+            }
+        };
+        let mut record = admitted.ended(asked, (status, fault), services.waited());
+        record.request_bytes = session.downstream_session.body_bytes_read() as u64;
+        record.response_bytes = if sent.is_ok() { bytes } else { 0 };
+        record::finish(&mut record, request);
+        records.push(record);
+        if let (Some(found), Some(batches)) = (ended, &batches) {
+            batches.count(found).await;
+        }
+        sent.map(Ok)
+    }
+
+    fn head_of_direct(
+        self,
+        (request, info): (&Request, &AttemptInfo),
+        (status, media): (u16, &HeaderValue),
+    ) -> pingora::Result<Box<ResponseHeader>> {
+        let mut head = own_head(self.own.names, status, request);
+        head.insert_header(header::CONTENT_TYPE, media)?;
+        decorate(self.own.names, &mut head, request, info);
+        Ok(head)
+    }
+
+    /// JSON, whole; how it went, and how many bytes it has.
+    async fn say(
+        self,
+        session: &mut Session,
+        told: (&Request, &AttemptInfo),
+        (status, body): (u16, Bytes),
+    ) -> (pingora::Result<()>, u64) {
+        let bytes = body.len() as u64;
+        match self.head_of_direct(told, (status, &HeaderValue::from_static("application/json"))) {
+            Ok(head) => (answer_early(session, SmallAnswer { head, body }).await, bytes),
+            Err(e) => (Err(e), 0),
+        }
+    }
+
+    /// A file as the provider sends it, piece by piece.
+    async fn pass(
+        self,
+        session: &mut Session,
+        told: (&Request, &AttemptInfo),
+        response: Response,
+    ) -> (pingora::Result<()>, u64) {
+        let mut bytes = 0;
+        let sent = self.pass_pieces(session, told, response, &mut bytes).await;
+        (sent, bytes)
+    }
+
+    async fn pass_pieces(
+        self,
+        session: &mut Session,
+        told: (&Request, &AttemptInfo),
+        mut response: Response,
+        bytes: &mut u64,
+    ) -> pingora::Result<()> {
+        let theirs = response.head().headers();
+        let media = theirs.get(header::CONTENT_TYPE).cloned();
+        let media = media.unwrap_or(HeaderValue::from_static("application/octet-stream"));
+        let length = theirs.get(header::CONTENT_LENGTH).cloned();
+        let mut head = self.head_of_direct(told, (200, &media))?;
+        if let Some(length) = length {
+            head.insert_header(header::CONTENT_LENGTH, length)?;
+        }
+        session.downstream_session.set_write_timeout(Some(self.own.settings.idle_timeout));
+        if !head.headers.contains_key(header::CONTENT_LENGTH) {
+            frame(&session.downstream_session, &mut head);
+        }
+        send_head(session, head, None, false).await?;
+        let broken = |why: String| pingora::Error::explain(pingora::ErrorType::InternalError, why);
+        while let Some(piece) = response.read().await.map_err(|e| broken(e.to_string()))? {
+            *bytes += piece.len() as u64;
+            send_piece(session, Some(piece), false).await?;
+        }
+        let end = send_piece(session, None, true).await;
+        response.release(self.own.settings.upstream_pool_size);
+        end
+    }
+
+    /// What came of a batch, some lines at a time.
+    async fn pass_lines(
+        self,
+        session: &mut Session,
+        told: (&Request, &AttemptInfo),
+        mut lines: ResultLines<'_>,
+    ) -> (pingora::Result<()>, u64) {
+        let mut bytes = 0;
+        let sent = async {
+            let mut head = self.head_of_direct(told, (200, &HeaderValue::from_static("application/jsonl")))?;
+            session.downstream_session.set_write_timeout(Some(self.own.settings.idle_timeout));
+            frame(&session.downstream_session, &mut head);
+            send_head(session, head, None, false).await?;
+            let broken = |_| pingora::Error::explain(pingora::ErrorType::InternalError, "results broke off");
+            while let Some(piece) = lines.piece().await.map_err(broken)? {
+                bytes += piece.len() as u64;
+                send_piece(session, Some(piece), false).await?;
+            }
+            send_piece(session, None, true).await
+        };
+        let sent = sent.await;
+        (sent, bytes)
+    }
+
+    async fn file(
+        self,
+        session: &mut Session,
+        (asked, services): ((&Request, &Routing), &Services<'_>),
+        (store, verb): (&'static BucketStore, FileVerb),
+    ) -> Result<DirectAnswer<'static>, DirectStop> {
+        let files = files::Files::of(services, store, asked.1.binds)?;
+        match verb {
+            FileVerb::Upload => {
+                let file = own_objects::receive_passing(self.own, session, asked.0).await?;
+                upload::store(self, (asked, services), &files, file).await.map(DirectAnswer::Json)
+            }
+            FileVerb::Show(id) => files.show(&id).await.map(DirectAnswer::Json),
+            FileVerb::Content(id) => files.content(&id).await.map(|file| DirectAnswer::Bytes(Box::new(file))),
+            FileVerb::Delete(id) => files.delete(&id).await.map(DirectAnswer::Json),
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! A provider's own batches by OpenAI's routes: made of a file that lies there, listed, looked at and cancelled. What a
+//! provider does not tell again is noted when the batch is made; what the gateway made for another workspace is unknown.
+
+use super::lines::{line_request, route_of, stand_in};
+use super::service::{ServiceCall, Services};
+use super::{DirectParts, DirectStop, bad, own_objects};
+use crate::batches::{NativeMade, ObjectOwner};
+use crate::clock;
+use crate::proxy::exchange::LineTarget;
+use crate::proxy::request::{LineMark, Request};
+use crate::proxy::routing::Routing;
+use gateway_domain::path::decoded;
+use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::native_batches::direct::{BatchFacts, facts, list, listed, native_id, told_id};
+use gateway_providers::native_batches::{BatchPlace, NativeBatches, NativeStanding, NativeState, NewBatchAsk};
+use gateway_providers::stored_files::bucket_store;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Pages of a provider's list that are followed for one of a client's.
+const MOST_PAGES: usize = 10;
+/// What the gateway makes in a bucket lies below these.
+const OWN_FOLDERS: [&str; 2] = ["/gateway-batches/", "/gateway-files/"];
+
+pub(super) struct DirectBatches<'a> {
+    pub(super) parts: DirectParts<'a>,
+    pub(super) asked: (&'a Request, &'a Routing),
+    pub(super) services: &'a Services<'a>,
+    pub(super) family: &'static dyn NativeBatches,
+}
+
+/// One as the provider tells it now.
+pub(super) struct FoundBatch {
+    pub(super) standing: NativeStanding,
+    pub(super) facts: BatchFacts,
+    pub(super) made: Option<NativeMade>,
+    /// Files of results that the provider made itself.
+    files: [Option<String>; 2],
+}
+
+#[derive(Deserialize)]
+struct DirectBatchAsked {
+    input_file_id: String,
+    endpoint: String,
+    completion_window: String,
+    #[serde(default)]
+    metadata: Option<Map<String, Value>>,
+    #[serde(default)]
+    provider_options: Map<String, Value>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl FoundBatch {
+    /// What its lines ask.
+    pub(super) fn endpoint(&self) -> &str {
+        let made = self.made.as_ref().map(|made| made.endpoint.as_str());
+        made.or(self.facts.endpoint.as_deref()).unwrap_or("/v1/chat/completions")
+    }
+
+    pub(super) fn model(&self) -> Option<&str> {
+        self.made.as_ref().and_then(|made| made.model.as_deref()).or(self.facts.model.as_deref())
+    }
+
+    /// Whether there is something to read.
+    pub(super) fn has_results(&self) -> bool {
+        let there = !self.standing.results.is_empty() || !self.standing.told.is_empty();
+        self.standing.state.has_ended() && self.standing.state != NativeState::Failed && there
+    }
+
+    fn names_own_folder(&self) -> bool {
+        let places = [&self.facts.input, &self.facts.output].into_iter().flatten();
+        places.into_iter().any(|uri| OWN_FOLDERS.iter().any(|folder| uri.contains(folder)))
+    }
+}
+
+impl DirectBatches<'_> {
+    fn slug(&self) -> &'static str {
+        self.services.slug()
+    }
+
+    pub(super) fn owner(&self) -> ObjectOwner {
+        own_objects::owner(self.asked.0)
+    }
+
+    fn place(&self) -> BatchPlace {
+        BatchPlace::of(&self.services.aim().settings)
+    }
+
+    /// What tells a batch from those of other targets.
+    pub(super) fn key(&self, native: &str) -> (String, String) {
+        let aim = self.services.aim();
+        (format!("{} {} {}", self.slug(), aim.base.authority(), aim.origin), native.to_owned())
+    }
+
+    pub(super) async fn create(&self) -> Result<Value, DirectStop> {
+        let (slug, request) = (self.slug(), self.asked.0);
+        let new = read_new(&request.ask.content.bytes, self.family)?;
+        let known = route_of(&new.endpoint).filter(|route| self.family.serves(route.operation));
+        let route = known.ok_or_else(|| bad("endpoint", &format!("must be one that {slug} runs batches of")))?;
+        let (input, options) = (self.input(&new.input_file_id)?, options(&new));
+        let model = match new.rest.get("model").map(|model| (model, model.as_str())) {
+            Some((_, Some(model))) => Some(model.to_owned()),
+            Some((_, None)) => return Err(bad("model", "must be a text").into()),
+            None if self.family.has_one_model() => {
+                return Err(
+                    bad("model", &format!("is missing: a batch of {slug} names the one model of its lines")).into()
+                );
+            }
+            None => None,
+        };
+        // As the config leads it, and as far as the caller may ask for it.
+        let body = stand_in(route.operation, model.as_deref());
+        let mark = LineMark { trace: &request.caller.trace, metadata: &[] };
+        let line = line_request(request, &route, (body, mark)).await?;
+        let model = LineTarget::of(&line, self.asked.1)?.model().map(str::to_owned);
+        let own_id = format!("gw_direct_{}", crate::ids::next(clock::now()).simple());
+        let place = self.place();
+        let ask = NewBatchAsk {
+            own_id: &own_id,
+            operation: route.operation,
+            model: model.as_deref(),
+            options: &options,
+            file: Some(&input),
+            place: &place,
+        };
+        let creation = self.family.creation_of_file(&ask);
+        if let Some(what) = self.family.lacks(&ask) {
+            return Err(Fault::new(FaultKind::Refused, format!("Batches of {slug} need {what}")).into());
+        }
+        let Some(creation) = creation.and_then(ServiceCall::of_batch) else {
+            let why = format!(
+                "Batches of {slug} are made of no file of its own: upload the lines to the gateway \
+                 (x-gateway-provider: gateway) and make the batch with completion_window 24h of that file"
+            );
+            return Err(Fault::new(FaultKind::Refused, why).on("input_file_id").into());
+        };
+        let told = self.services.told(creation, self.family.most_told()).await?;
+        let standing = self.family.standing(&told).filter(|made| !made.id.is_empty());
+        let untold = || Fault::new(FaultKind::UpstreamBroken, format!("{slug} made a batch and told no id"));
+        let standing = standing.ok_or_else(untold)?;
+        let metadata = new.metadata.map_or(Value::Null, Value::Object);
+        let created = clock::now().secs();
+        let made = NativeMade { endpoint: new.endpoint, input, model, metadata, created };
+        let (work, owner, key, noted) =
+            (self.parts.own.batches.clone(), self.owner(), self.key(&standing.id), made.clone());
+        let noting = self.parts.own.batches.apart(async move { work.note_made(owner, key, noted).await });
+        noting.await.map_err(own_objects::fault)?;
+        let found = FoundBatch { standing, facts: BatchFacts::default(), made: Some(made), files: [None, None] };
+        Ok(self.shown(&found))
+    }
+
+    /// The file as the provider knows it.
+    fn input(&self, id: &str) -> Result<String, Fault> {
+        let Some(store) = bucket_store(self.slug()) else { return Ok(id.to_owned()) };
+        let files = super::files::Files::of(self.services, store, false)?;
+        // A bound id was opened to the address itself.
+        let uri = if id.contains("://") { id.into() } else { decoded(id) };
+        files.find(&uri).map(|file| store.uri(&file)).map_err(|fault| fault.on("input_file_id"))
+    }
+
+    pub(super) async fn find(&self, id: &str) -> Result<FoundBatch, DirectStop> {
+        let native = native_id(self.slug(), &self.place(), id).ok_or_else(own_objects::unknown)?;
+        let call = ServiceCall::of_batch(self.family.look(&native)).ok_or_else(own_objects::unknown)?;
+        let told = match self.services.told(call, self.family.most_told()).await {
+            Err(DirectStop::Told(said)) if said.status == 404 => return Err(own_objects::unknown().into()),
+            told => told?,
+        };
+        let found = self.read(&told).await?;
+        Ok(found.ok_or_else(own_objects::unknown)?)
+    }
+
+    /// `None`: it tells of none, or of one that is another workspace's.
+    async fn read(&self, told: &[u8]) -> Result<Option<FoundBatch>, Fault> {
+        let Some(standing) = self.family.standing(told) else { return Ok(None) };
+        let (work, owner, key) = (self.parts.own.batches.clone(), self.owner(), self.key(&standing.id));
+        let made = self.parts.own.batches.apart(async move { work.made(owner, key).await }).await;
+        let made = made.map_err(own_objects::fault)?;
+        let told: Value = serde_json::from_slice(told).unwrap_or_default();
+        let files = ["output_file", "error_file"].map(|name| told[name].as_str().map(str::to_owned));
+        let found = FoundBatch { standing, facts: facts(&told), made, files };
+        Ok((found.made.is_some() || !found.names_own_folder()).then_some(found))
+    }
+
+    pub(super) async fn cancel(&self, id: &str) -> Result<Value, DirectStop> {
+        let found = self.find(id).await?;
+        if !found.standing.state.has_ended() {
+            let call =
+                ServiceCall::of_batch(self.family.cancel(&found.standing.id)).ok_or_else(own_objects::unknown)?;
+            self.services.told(call, self.family.most_told()).await?;
+        }
+        Ok(self.shown(&self.find(id).await?))
+    }
+
+    pub(super) async fn list(&self) -> Result<Value, DirectStop> {
+        let (after, most) = list_part(self.asked.0)?;
+        let (slug, place) = (self.slug(), self.place());
+        let (mut data, mut page, mut is_past, mut has_more) = (Vec::new(), None, after.is_none(), false);
+        for number in 0..MOST_PAGES {
+            let call = list(slug, &place, page.as_deref()).and_then(ServiceCall::of_batch);
+            let Some(call) = call else {
+                let why = format!("Lists of {slug} need the settings that say where its batches are");
+                return Err(Fault::new(FaultKind::Refused, why).into());
+            };
+            let body = self.services.told(call, self.family.most_told().max(8 << 20)).await?;
+            let (batches, next) = listed(slug, &body, number).unwrap_or_default();
+            for batch in batches {
+                let Some(found) = self.read(batch.to_string().as_bytes()).await? else { continue };
+                let is_first = !std::mem::replace(&mut is_past, true);
+                if is_first {
+                    is_past = after.as_deref() == Some(told_id(&found.standing.id));
+                } else if data.len() < most {
+                    data.push(self.shown(&found));
+                } else {
+                    has_more = true;
+                }
+            }
+            page = next;
+            if page.is_none() || has_more {
+                break;
+            }
+        }
+        let end = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
+        let (first, last, has_more) = (end(data.first()), end(data.last()), has_more || page.is_some());
+        Ok(json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more }))
+    }
+
+    /// As OpenAI tells one.
+    pub(super) fn shown(&self, found: &FoundBatch) -> Value {
+        let FoundBatch { standing, facts, made, files } = found;
+        let id = told_id(&standing.id);
+        let input = made.as_ref().map(|made| made.input.clone()).or_else(|| facts.input.clone());
+        let input = match (bucket_store(self.slug()), self.asked.1.binds) {
+            // As the client holds the address.
+            (Some(store), false) => input.map(|uri| store.held(&uri)),
+            _ => input,
+        };
+        let results = |name: &str| found.has_results().then(|| format!("{id}.{name}"));
+        let is_theirs = self.slug() == "mistral-ai";
+        let [good, bad] = if is_theirs { files.clone() } else { [results("output"), results("errors")] };
+        let ended = |state: NativeState| facts.ended.filter(|_| standing.state == state);
+        let told = standing.problems.iter().filter(|_| standing.state == NativeState::Failed);
+        let errors: Vec<Value> =
+            told.map(|why| json!({ "code": "provider_failed", "message": why, "param": null, "line": null })).collect();
+        let errors = (!errors.is_empty()).then(|| json!({ "object": "list", "data": errors }));
+        let [total, completed, failed] = facts.counts;
+        json!({
+            "id": id, "object": "batch", "endpoint": found.endpoint(), "model": found.model(), "errors": errors,
+            "input_file_id": input, "completion_window": "24h", "status": name(standing.state),
+            "output_file_id": good, "error_file_id": bad,
+            "created_at": made.as_ref().map(|made| made.created).or(facts.created),
+            "completed_at": ended(NativeState::Completed), "failed_at": ended(NativeState::Failed),
+            "expired_at": ended(NativeState::Expired), "cancelled_at": ended(NativeState::Cancelled),
+            "request_counts": { "total": total, "completed": completed, "failed": failed },
+            "metadata": made.as_ref().map(|made| made.metadata.clone()),
+        })
+    }
+}
+
+const fn name(state: NativeState) -> &'static str {
+    match state {
+        NativeState::Validating => "validating",
+        NativeState::InProgress => "in_progress",
+        NativeState::Finalizing => "finalizing",
+        NativeState::Completed => "completed",
+        NativeState::Failed => "failed",
+        NativeState::Expired => "expired",
+        NativeState::Cancelling => "cancelling",
+        NativeState::Cancelled => "cancelled",
+    }
+}
+
+fn read_new(body: &[u8], family: &dyn NativeBatches) -> Result<DirectBatchAsked, Fault> {
+    let body = &mut serde_json::Deserializer::from_slice(body);
+    let new: DirectBatchAsked = serde_path_to_error::deserialize(body).map_err(|e| {
+        let path = e.path().to_string();
+        Fault::new(FaultKind::BadBody, format!("The batch cannot be read at {path}: {}", e.inner())).on(path)
+    })?;
+    if new.completion_window != "24h" {
+        return Err(bad("completion_window", "must be 24h for a batch of the provider's own"));
+    }
+    let known = |name: &str| name == "model" || family.options().contains(&name);
+    if let Some(name) = new.rest.keys().find(|name| !known(name)) {
+        return Err(bad(name, "is not known to batches of this provider"));
+    }
+    if let Some(name) = new.provider_options.keys().find(|name| !family.options().contains(&name.as_str())) {
+        return Err(bad(&format!("provider_options.{name}"), "is not known to batches of this provider"));
+    }
+    let fits = |(name, value): (&String, &Value)| {
+        name.chars().count() <= 64 && value.as_str().is_some_and(|value| value.chars().count() <= 512)
+    };
+    if new.metadata.as_ref().is_some_and(|pairs| pairs.len() > 16 || !pairs.iter().all(fits)) {
+        return Err(bad("metadata", "must have at most 16 pairs, of at most 64 and 512 characters"));
+    }
+    Ok(new)
+}
+
+/// What is said to the provider besides, wherever it stands.
+fn options(new: &DirectBatchAsked) -> Map<String, Value> {
+    let own = new.rest.iter().filter(|(name, _)| *name != "model");
+    own.chain(&new.provider_options).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn list_part(request: &Request) -> Result<(Option<String>, usize), Fault> {
+    debug_assert!(request.ask.route.operation == Operation::ListBatches, "a list");
+    let (mut after, mut most) = (None, 20);
+    let query = request.ask.route.query.as_deref().unwrap_or_default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match name {
+            "limit" => match value.parse::<usize>() {
+                Ok(number @ 1..=100) => most = number,
+                _ => return Err(bad("limit", "must be a number of 1..100")),
+            },
+            "after" => after = Some(decoded(value).into_owned()),
+            other => return Err(bad(other, "is not known here")),
+        }
+    }
+    Ok((after, most))
+}

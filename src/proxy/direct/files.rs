@@ -1,0 +1,98 @@
+//! Files in a bucket of a cloud: looked at, read and removed by the address that the client holds. The bucket is the one of
+//! the target's settings, and what came by the gateway from another workspace is unknown.
+
+use super::service::{ServiceCall, Services};
+use super::{DirectStop, own_objects};
+use crate::upstream::http1::Response;
+use gateway_domain::cloud::CloudService;
+use gateway_domain::{Fault, FaultKind};
+use gateway_providers::stored_files::{BucketStore, StoredFile};
+use http::{HeaderName, Method, header};
+use serde_json::{Value, json};
+
+pub(super) struct Files<'a> {
+    pub(super) services: &'a Services<'a>,
+    pub(super) store: &'static BucketStore,
+    pub(super) bucket: String,
+    /// Ids are bound on their way down: the address itself is.
+    binds: bool,
+}
+
+/// What is known of a file.
+pub(super) struct FileFacts {
+    pub(super) bytes: u64,
+    pub(super) created: i64,
+    pub(super) purpose: String,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn of(services: &'a Services<'a>, store: &'static BucketStore, binds: bool) -> Result<Self, Fault> {
+        let Some(bucket) = services.aim().settings.get(store.setting) else {
+            let why =
+                format!("Files of {} need the setting {}: the bucket that they lie in", services.slug(), store.setting);
+            return Err(Fault::new(FaultKind::Refused, why).on(store.setting));
+        };
+        services.permit(CloudService::Storage)?;
+        Ok(Self { services, store, bucket: bucket.to_owned(), binds })
+    }
+
+    pub(super) fn workspace(&self) -> String {
+        self.services.request.caller.tenant.workspace.id.0.simple().to_string()
+    }
+
+    pub(super) fn find(&self, uri: &str) -> Result<StoredFile, Fault> {
+        self.store.read(uri, &self.bucket, &self.workspace()).ok_or_else(own_objects::unknown)
+    }
+
+    /// As the client holds it.
+    pub(super) fn id(&self, file: &StoredFile) -> String {
+        if self.binds { self.store.uri(file) } else { self.store.id(file) }
+    }
+
+    pub(super) fn shown(&self, file: &StoredFile, facts: &FileFacts) -> Value {
+        json!({
+            "id": self.id(file), "object": "file", "bytes": facts.bytes, "created_at": facts.created,
+            "filename": file.name(), "purpose": facts.purpose, "status": "processed",
+        })
+    }
+
+    pub(super) fn call(method: Method, file: &StoredFile) -> ServiceCall {
+        ServiceCall::bare(CloudService::Storage, method, file.path())
+    }
+
+    async fn asked(&self, method: Method, file: &StoredFile) -> Result<Response, DirectStop> {
+        match self.services.open(Self::call(method, file)).await {
+            // One text for all that is not there.
+            Err(DirectStop::Told(said)) if said.status == 404 => Err(own_objects::unknown().into()),
+            other => other,
+        }
+    }
+
+    pub(super) async fn show(&self, uri: &str) -> Result<Value, DirectStop> {
+        let file = self.find(uri)?;
+        let found = self.asked(Method::HEAD, &file).await?;
+        let told = |name: &HeaderName| found.head().headers().get(name).and_then(|value| value.to_str().ok());
+        let bytes = told(&header::CONTENT_LENGTH).and_then(|text| text.parse().ok()).unwrap_or_default();
+        let created = told(&header::LAST_MODIFIED).and_then(|text| jiff::fmt::rfc2822::parse(text).ok());
+        let created = created.map(|at| at.timestamp().as_second()).unwrap_or_default();
+        let purpose = told(&HeaderName::from_static(self.store.purpose_header)).unwrap_or("batch").to_owned();
+        Ok(self.shown(&file, &FileFacts { bytes, created, purpose }))
+    }
+
+    pub(super) async fn content(&self, uri: &str) -> Result<Response, DirectStop> {
+        self.asked(Method::GET, &self.find(uri)?).await
+    }
+
+    /// What did not come by the gateway is not its to remove.
+    pub(super) async fn delete(&self, uri: &str) -> Result<Value, DirectStop> {
+        let file = self.find(uri)?;
+        if !file.is_of(&self.workspace()) {
+            let why = "Only files that came by the gateway are removed by it";
+            return Err(Fault::new(FaultKind::Forbidden, why).on("file_id").into());
+        }
+        // A store says the same of what is there and of what is not.
+        self.asked(Method::HEAD, &file).await?;
+        self.asked(Method::DELETE, &file).await?;
+        Ok(json!({ "id": self.id(&file), "object": "file", "deleted": true }))
+    }
+}

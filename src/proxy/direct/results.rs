@@ -1,0 +1,224 @@
+//! What came of the lines of a provider's own batch, as OpenAI tells it: each answer is read as that of a call would be.
+//! Fetched line by line and never held whole; answers with a 2xx are one file, all others another.
+
+use super::batches::{DirectBatches, FoundBatch};
+use super::lines::{line_request, route_of, stand_in};
+use super::service::{ServiceCall, Services};
+use super::{BatchVerb, DirectAnswer, DirectStop, ResultFile, bad};
+use crate::proxy::deliver::fallen;
+use crate::proxy::exchange::{LineRead, LineTarget};
+use crate::proxy::request::{LineMark, Request, Route};
+use crate::upstream::http1::Response;
+use bytes::{Bytes, BytesMut};
+use gateway_domain::{Fault, FaultKind};
+use gateway_providers::native_batches::direct::told_id;
+use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeState};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+
+/// Bytes of one line.
+const MOST_LINE: usize = 32 << 20;
+/// Bytes that are sent in one go.
+const PIECE: usize = 64 << 10;
+
+/// The lines of one batch's results, in the provider's order.
+pub(super) struct NativeResults<'a> {
+    services: &'a Services<'a>,
+    family: &'static dyn NativeBatches,
+    told: VecDeque<NativeLine>,
+    calls: VecDeque<BatchCall>,
+    open: Option<ResponseLines>,
+    /// Where there may be none, that there are none is no fault.
+    may_lack: bool,
+    pub(super) reading: ResultReading,
+}
+
+/// What each of them is read with.
+pub(super) struct ResultReading {
+    pub(super) batch: String,
+    pub(super) route: Route,
+    model: Option<String>,
+}
+
+/// One as it is told.
+pub(super) struct ReadResult {
+    pub(super) is_good: bool,
+    pub(super) line: Value,
+    /// `None`: nobody answered to it.
+    pub(super) answer: Option<LineRead>,
+    pub(super) request: Request,
+}
+
+/// One of the two files of a batch's results, on its way down.
+pub(super) struct ResultLines<'a> {
+    batches: &'a DirectBatches<'a>,
+    results: NativeResults<'a>,
+    file: ResultFile,
+    number: u64,
+    /// Read before anything was said of it.
+    first: Option<Bytes>,
+}
+
+impl ResultLines<'_> {
+    /// Some lines; `None`: that was all.
+    pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, DirectStop> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let mut text = Vec::new();
+        while text.len() < PIECE {
+            let Some(line) = self.results.next().await? else { break };
+            self.number += 1;
+            let read = self.results.reading.read(self.batches, (line, self.number)).await?;
+            if read.is_good == (self.file == ResultFile::Output) {
+                text.extend_from_slice(read.line.to_string().as_bytes());
+                text.push(b'\n');
+            }
+        }
+        Ok(Some(text.into()).filter(|text: &Bytes| !text.is_empty()))
+    }
+}
+
+impl DirectBatches<'_> {
+    /// `ended`: a batch whose lines are to be counted.
+    pub(super) async fn answer(
+        &self,
+        verb: BatchVerb,
+        ended: &mut Option<FoundBatch>,
+    ) -> Result<DirectAnswer<'_>, DirectStop> {
+        match verb {
+            BatchVerb::Create => self.create().await.map(DirectAnswer::Json),
+            BatchVerb::List => self.list().await.map(DirectAnswer::Json),
+            BatchVerb::Cancel(id) => self.cancel(&id).await.map(DirectAnswer::Json),
+            BatchVerb::Show(id) => {
+                let found = self.find(&id).await?;
+                let shown = self.shown(&found);
+                *ended = Some(found).filter(FoundBatch::has_results);
+                Ok(DirectAnswer::Json(shown))
+            }
+            BatchVerb::Results(id, file) => {
+                let results = self.results(self.find(&id).await?)?;
+                let mut lines = ResultLines { batches: self, results, file, number: 0, first: None };
+                lines.first = lines.piece().await?;
+                // Whoever reads them without a look at the batch pays for it all the same.
+                *ended = Some(self.find(&id).await?);
+                Ok(DirectAnswer::Lines(Box::new(lines)))
+            }
+        }
+    }
+
+    /// The results of one that has ended.
+    pub(super) fn results(&self, found: FoundBatch) -> Result<NativeResults<'_>, Fault> {
+        if !found.has_results() {
+            return Err(bad("batch_id", "has no output, or none yet"));
+        }
+        let unknown = || bad("batch_id", "asks for what has no route here");
+        let route = route_of(found.endpoint()).ok_or_else(unknown)?;
+        let (model, batch) = (found.model().map(str::to_owned), told_id(&found.standing.id).to_owned());
+        let may_lack = found.standing.state != NativeState::Completed;
+        Ok(NativeResults {
+            services: self.services,
+            family: self.family,
+            told: found.standing.told.into(),
+            calls: found.standing.results.into(),
+            open: None,
+            may_lack,
+            reading: ResultReading { batch, route, model },
+        })
+    }
+}
+
+impl NativeResults<'_> {
+    pub(super) async fn next(&mut self) -> Result<Option<NativeLine>, DirectStop> {
+        loop {
+            if let Some(line) = self.told.pop_front() {
+                return Ok(Some(line));
+            }
+            let Some(open) = &mut self.open else {
+                let Some(call) = self.calls.pop_front().and_then(ServiceCall::of_batch) else { return Ok(None) };
+                match self.services.open(call).await {
+                    Ok(response) => self.open = Some(ResponseLines { response, buffer: BytesMut::new(), ended: false }),
+                    Err(DirectStop::Told(said)) if said.status == 404 && self.may_lack => {}
+                    Err(stop) => return Err(stop),
+                }
+                continue;
+            };
+            match open.next(self.services.slug()).await? {
+                Some(text) => {
+                    // What tells of no line is none.
+                    if let Some(line) = self.family.answer(text.trim_ascii()) {
+                        return Ok(Some(line));
+                    }
+                }
+                None => self.open = None,
+            }
+        }
+    }
+}
+
+impl ResultReading {
+    /// `number`: from 1, in the provider's order.
+    pub(super) async fn read(
+        &self,
+        batches: &DirectBatches<'_>,
+        (line, number): (NativeLine, u64),
+    ) -> Result<ReadResult, Fault> {
+        let (request, routing) = batches.asked;
+        let id = format!("batch_req_{}_{number}", self.batch);
+        let body = stand_in(self.route.operation, self.model.as_deref());
+        let trace = format!("{}-{number}", self.batch);
+        let metadata = [("batch_id", self.batch.clone()), ("batch_line", number.to_string())];
+        let mark = LineMark { trace: &trace, metadata: &metadata };
+        let asked = line_request(request, &self.route, (body, mark)).await?;
+        let (status, native) = match line.end {
+            LineEnd::Answered { status, body } => (status, body),
+            ended => {
+                let (code, message) = match ended {
+                    LineEnd::Expired => ("batch_expired", "The batch expired before this line was answered."),
+                    _ => ("batch_cancelled", "The batch was cancelled before this line was answered."),
+                };
+                let error = json!({ "code": code, "message": message });
+                let line = json!({ "id": id, "custom_id": line.name, "response": null, "error": error });
+                return Ok(ReadResult { is_good: false, line, answer: None, request: asked });
+            }
+        };
+        let answer = LineTarget::of(&asked, routing)?.read(status, &native);
+        let body = match serde_json::from_slice::<Box<RawValue>>(&answer.body) {
+            Ok(body) => serde_json::to_value(body).unwrap_or_default(),
+            Err(_) => String::from_utf8_lossy(&answer.body).into_owned().into(),
+        };
+        let response = json!({ "status_code": answer.status, "request_id": id, "body": body });
+        let is_good = (200..300).contains(&answer.status);
+        let line = json!({ "id": id, "custom_id": line.name, "response": response, "error": null });
+        Ok(ReadResult { is_good, line, answer: Some(answer), request: asked })
+    }
+}
+
+/// The lines of an answer, one after the other.
+struct ResponseLines {
+    response: Response,
+    buffer: BytesMut,
+    ended: bool,
+}
+
+impl ResponseLines {
+    async fn next(&mut self, provider: &str) -> Result<Option<Bytes>, Fault> {
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
+                return Ok(Some(self.buffer.split_to(end + 1).freeze()));
+            }
+            if self.ended {
+                return Ok(Some(self.buffer.split().freeze()).filter(|rest| !rest.is_empty()));
+            }
+            if self.buffer.len() > MOST_LINE {
+                let why = format!("{provider} tells a result of more than {MOST_LINE} bytes");
+                return Err(Fault::new(FaultKind::UpstreamBroken, why));
+            }
+            match self.response.read().await.map_err(|e| fallen(e, provider))? {
+                Some(piece) => self.buffer.extend_from_slice(&piece),
+                None => self.ended = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Calls over WebRTC and SIP that the gateway watches. Their media go round it, so it opens a socket of its own beside each,
+//! hears there what every session tells, and hangs up where a session would be ended. How many a node watches is bounded.
+
+use super::beside::BesideCall;
+use super::listener::Listener;
+use super::session::LiveSession;
+use super::standing::{again, standing_now};
+use crate::clock;
+use crate::guardrails::NotedRecord;
+use crate::in_flight::InFlightGuard;
+use crate::metrics::Metrics;
+use crate::proxy::admission_guard::ConcurrencySlot;
+use crate::proxy::call::{Prepared, Resolved};
+use crate::proxy::call_ask::{CallAsk, path_of};
+use crate::proxy::client::Upload;
+use crate::proxy::deliver::Outcome;
+use crate::proxy::exchange::attempt::TargetCall;
+use crate::proxy::exchange::{CallParts, Gate};
+use crate::proxy::intake;
+use crate::proxy::record::{self, AttemptInfo, Tried};
+use crate::proxy::request::{Content, Request};
+use crate::proxy::routing::Routing;
+use crate::proxy::target;
+use crate::upstream::http1::{Framing, RequestBody, Response};
+use bytes::Bytes;
+use gateway_domain::record::{RealtimeNote, Steps};
+use gateway_domain::{Fault, FaultKind};
+use http::{HeaderMap, HeaderValue, Method, header};
+use prometheus::IntGauge;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A call that was made just now may not be known everywhere yet.
+const TRIES: u32 = 3;
+const BETWEEN: Duration = Duration::from_millis(250);
+/// For one try to open a socket, and for a call to be hung up.
+const WITHIN: Duration = Duration::from_secs(5);
+/// The key of a handshake proves nothing between two that know each other.
+const HANDSHAKE_KEY: &str = "Z2F0ZXdheS13YXRjaGVzIQ==";
+
+/// How many calls a node may watch.
+#[derive(Debug)]
+pub(crate) struct WatchSeats {
+    most: usize,
+    taken: IntGauge,
+}
+
+/// Taken until it is dropped.
+#[derive(Debug)]
+pub(crate) struct WatchSeat(IntGauge);
+
+impl Drop for WatchSeat {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl WatchSeats {
+    pub(crate) fn new(most: usize, metrics: &Metrics) -> Result<Self, prometheus::Error> {
+        let taken = IntGauge::new("gateway_realtime_calls", "Calls over WebRTC and SIP that are watched")?;
+        metrics.register(Box::new(taken.clone()))?;
+        Ok(Self { most, taken })
+    }
+
+    /// `None`: all are taken. Each is taken before it is counted, so that two never share the last.
+    pub(crate) fn take(&self) -> Option<WatchSeat> {
+        self.taken.inc();
+        let seat = WatchSeat(self.taken.clone());
+        (self.taken.get() <= i64::try_from(self.most).unwrap_or(i64::MAX)).then_some(seat)
+    }
+}
+
+/// A call, with the socket beside it.
+pub(crate) struct CallWatch {
+    call: Arc<str>,
+    request: Box<Request>,
+    routing: Routing,
+    info: AttemptInfo,
+    headers: HeaderMap,
+    socket: (Upload, Response),
+    seat: WatchSeat,
+    slot: Option<ConcurrencySlot>,
+}
+
+/// What a watch begins with.
+pub(super) struct WatchedCall<'a> {
+    pub(super) call: &'a str,
+    pub(super) seat: WatchSeat,
+    pub(super) slot: Option<ConcurrencySlot>,
+    pub(super) info: &'a AttemptInfo,
+    /// Of whoever began the call.
+    pub(super) headers: &'a HeaderMap,
+}
+
+impl CallWatch {
+    /// `Err`: nobody hears what is said in it.
+    pub(super) async fn open(gate: Gate<'_>, watched: WatchedCall<'_>) -> Result<Box<Self>, Fault> {
+        let WatchedCall { call, seat, slot, info, headers } = watched;
+        let mut request = Box::new(beside(gate.request, call)?);
+        request.ask.upload = Some(Framing::WebSocket);
+        let routing = gate.routing.here();
+        let mut last = None;
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(BETWEEN).await;
+            }
+            let gate = Gate { parts: gate.parts, request: &request, routing: &routing };
+            match side_socket(gate).await {
+                Ok(socket) => {
+                    let info = AttemptInfo {
+                        option_index: info.option_index.clone(),
+                        provider: info.provider,
+                        is_clients_host: info.is_clients_host,
+                        virtual_key: info.virtual_key.clone(),
+                        model: info.model.clone(),
+                        card: info.card.clone(),
+                        stream: true,
+                        ..AttemptInfo::default()
+                    };
+                    let (call, headers) = (call.into(), headers.clone());
+                    return Ok(Box::new(Self { call, request, routing, info, headers, socket, seat, slot }));
+                }
+                Err(fault) => last = Some(fault),
+            }
+        }
+        Err(last.unwrap_or_else(|| Fault::new(FaultKind::Internal, "A call was not watched")))
+    }
+
+    /// Listens until the call is over, or has to be.
+    pub(crate) async fn run(self: Box<Self>, parts: Arc<CallParts>, _ticket: InFlightGuard) {
+        let Self { call, request, routing, info, headers, socket, seat, slot } = *self;
+        let gate = Gate { parts: &parts, request: &request, routing: &routing };
+        let beside = Some(BesideCall::new(&call, true));
+        let session = LiveSession::new(gate, Listener::Nobody(&headers), socket, &info).beside(beside);
+        let ended = Box::pin(session.run()).await;
+        // Whoever says that it ends knows best.
+        if !ended.by_provider {
+            hang_up(gate, &call).await;
+        }
+        request.look();
+        let tried = Tried { info: &info, status: 101, fault: ended.fault };
+        let mut record = record::of(&request, &Steps::default(), Some(&routing), Some(tried), 1);
+        record.realtime = Some(Arc::new(RealtimeNote { call_id: (*call).into(), ..ended.note }));
+        record::finish(&mut record, &request);
+        parts.guardrails.background().send(NotedRecord { record, notes: None }, &parts.live.records);
+        drop((seat, slot));
+    }
+}
+
+/// The request of a session beside a call that `request` began.
+fn beside(request: &Request, call: &str) -> Result<Request, Fault> {
+    let mut side = again(request, request.caller.tenant.clone(), clock::now());
+    side.ask.method = Method::GET;
+    side.ask.route = intake::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={call}")))?;
+    side.ask.content.unread = false;
+    Ok(side)
+}
+
+/// The target as the gateway asks it for itself.
+fn resolved(gate: Gate<'_>) -> Result<Resolved<'_>, Fault> {
+    let leaf = &**gate.routing.plan.leaf();
+    let aim = target::resolve(leaf, gate.routing.inline, gate.request)?;
+    let content = Cow::Borrowed(&gate.request.ask.content);
+    Ok(Resolved { leaf, aim, content, guarded: None, binder: None, keeps: false })
+}
+
+async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), Fault> {
+    let resolved = resolved(gate)?;
+    let mut handshake = HeaderMap::new();
+    for (name, value) in [
+        (header::CONNECTION, "Upgrade"),
+        (header::UPGRADE, "websocket"),
+        (header::SEC_WEBSOCKET_VERSION, "13"),
+        (header::SEC_WEBSOCKET_KEY, HANDSHAKE_KEY),
+    ] {
+        handshake.insert(name, HeaderValue::from_static(value));
+    }
+    let prepared = Prepared::new(gate.request, &resolved, &handshake, &[])?;
+    let upload = Upload::of_own(&gate.parts.delivery.budget);
+    let body = RequestBody::Streaming(Box::new(upload.clone()));
+    let mut translating = Duration::ZERO;
+    let call = TargetCall { gate, resolved: &resolved, prepared: &prepared, translating: &mut translating };
+    match tokio::time::timeout(WITHIN, call.run(body)).await {
+        Ok(Outcome::Passthrough(passing)) if passing.response.status() == 101 => {
+            upload.begin();
+            Ok((upload, passing.response))
+        }
+        Ok(Outcome::Fault(fault)) => Err(fault),
+        Ok(other) => {
+            let why = format!("{} answered with the status {}", resolved.provider(), other.status());
+            Err(Fault::new(FaultKind::UpstreamBroken, why))
+        }
+        Err(_) => Err(Fault::new(FaultKind::UpstreamSilent, format!("{} did not answer in time", resolved.provider()))),
+    }
+}
+
+/// Ends a call as far as that is in the gateway's hands.
+pub(super) async fn hang_up(gate: Gate<'_>, call: &str) {
+    let told = tokio::time::timeout(WITHIN, hung_up(gate, call)).await;
+    let why = match told {
+        Ok(Ok(200..300 | 404)) => return,
+        Ok(Ok(status)) => format!("its provider answered with the status {status}"),
+        Ok(Err(fault)) => fault.message().to_owned(),
+        Err(_) => "its provider did not answer in time".to_owned(),
+    };
+    tracing::warn!(call, why, "a call could not be hung up");
+}
+
+async fn hung_up(gate: Gate<'_>, call: &str) -> Result<u16, Fault> {
+    let opened = &gate.request.caller.tenant;
+    // Whoever may no more could when the call began.
+    let tenant = standing_now(&gate.parts.live, opened, clock::now()).unwrap_or_else(|_| opened.clone());
+    let mut request = again(gate.request, tenant, gate.request.caller.at);
+    request.ask.method = Method::POST;
+    request.ask.route = intake::route(&Method::POST, &path_of(call, "hangup"), None)?;
+    request.ask.content = Content { model: request.ask.content.model, bytes: Bytes::new(), ..Content::default() };
+    request.ask.call = Some(CallAsk::hangup());
+    request.ask.upload = None;
+    let gate = Gate { request: &request, ..gate };
+    let resolved = resolved(gate)?;
+    let prepared = Prepared::new(&request, &resolved, &HeaderMap::new(), &[])?;
+    let mut translating = Duration::ZERO;
+    let asked = TargetCall { gate, resolved: &resolved, prepared: &prepared, translating: &mut translating };
+    let outcome = asked.run(RequestBody::Held(&prepared.out.body)).await;
+    let status = match &outcome {
+        Outcome::Fault(fault) => return Err(fault.clone()),
+        other => other.status(),
+    };
+    outcome.discard(gate.parts.delivery.settings.upstream_pool_size).await;
+    Ok(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_calls_are_watched_than_may_be() {
+        let seats = WatchSeats { most: 2, taken: IntGauge::new("calls", "Calls").expect("a gauge") };
+        let (one, two) = (seats.take(), seats.take());
+        assert!(one.is_some() && two.is_some() && seats.take().is_none());
+        drop(one);
+        assert!(seats.take().is_some(), "a seat that was given back is free");
+        assert_eq!(seats.taken.get(), 1);
+    }
+}
