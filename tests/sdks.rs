@@ -507,6 +507,7 @@ fn tests_of_clients() -> BTreeSet<String> {
         include_str!("sdks/areas.rs"),
         include_str!("sdks/mcp.rs"),
         include_str!("sdks/agents.rs"),
+        include_str!("sdks/calls.rs"),
     ];
     let lines = files.into_iter().flat_map(str::lines);
     let names = lines.filter_map(|line| line.strip_prefix("async fn ")).filter_map(|rest| rest.split('(').next());
