@@ -33,7 +33,16 @@ struct TuningCall {
 
 /// A family's interface for fine-tuning.
 trait TuningFamily: Sync {
-    fn serves(&self, operation: Operation) -> bool;
+    /// What the family has beside making, listing, looking at and cancelling jobs.
+    fn more(&self) -> &'static [Operation] {
+        &[]
+    }
+
+    fn serves(&self, operation: Operation) -> bool {
+        use Operation::{CancelFinetune, CreateFinetune, ListFinetunes, RetrieveFinetune};
+        matches!(operation, CreateFinetune | ListFinetunes | RetrieveFinetune | CancelFinetune)
+            || self.more().contains(&operation)
+    }
     /// A new job.
     fn creation(&self, call: &Call<'_>, ask: &TuningAsk) -> Result<TuningCall, Fault>;
     /// Anything else; `id`: as the client holds it, which for a list is nothing.

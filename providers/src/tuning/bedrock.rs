@@ -85,16 +85,6 @@ fn tags(metadata: &Value) -> Result<Vec<Value>, Fault> {
 }
 
 impl TuningFamily for BedrockTuning {
-    fn serves(&self, operation: Operation) -> bool {
-        matches!(
-            operation,
-            Operation::CreateFinetune
-                | Operation::ListFinetunes
-                | Operation::RetrieveFinetune
-                | Operation::CancelFinetune
-        )
-    }
-
     fn creation(&self, call: &Call<'_>, ask: &TuningAsk) -> Result<TuningCall, Fault> {
         ask.takes(&[TuningMethod::Supervised], FIELDS)?;
         let model = call.model.ok_or_else(|| refused("model", "is needed"))?;

@@ -39,15 +39,8 @@ fn named(account: &str, kind: &str, field: &'static str, name: &str) -> Result<S
 }
 
 impl TuningFamily for FireworksTuning {
-    fn serves(&self, operation: Operation) -> bool {
-        matches!(
-            operation,
-            Operation::CreateFinetune
-                | Operation::ListFinetunes
-                | Operation::RetrieveFinetune
-                | Operation::CancelFinetune
-                | Operation::ResumeFinetune
-        )
+    fn more(&self) -> &'static [Operation] {
+        &[Operation::ResumeFinetune]
     }
 
     fn creation(&self, call: &Call<'_>, ask: &TuningAsk) -> Result<TuningCall, Fault> {

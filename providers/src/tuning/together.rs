@@ -25,16 +25,8 @@ const SAME: &[&str] = &[
 ];
 
 impl TuningFamily for TogetherTuning {
-    fn serves(&self, operation: Operation) -> bool {
-        matches!(
-            operation,
-            Operation::CreateFinetune
-                | Operation::ListFinetunes
-                | Operation::RetrieveFinetune
-                | Operation::CancelFinetune
-                | Operation::ListFinetuneEvents
-                | Operation::ListFinetuneCheckpoints
-        )
+    fn more(&self) -> &'static [Operation] {
+        &[Operation::ListFinetuneEvents, Operation::ListFinetuneCheckpoints]
     }
 
     fn creation(&self, call: &Call<'_>, ask: &TuningAsk) -> Result<TuningCall, Fault> {

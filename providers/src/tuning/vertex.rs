@@ -63,15 +63,8 @@ fn labels(metadata: &Value) -> Result<&Map<String, Value>, Fault> {
 }
 
 impl TuningFamily for VertexTuning {
-    fn serves(&self, operation: Operation) -> bool {
-        matches!(
-            operation,
-            Operation::CreateFinetune
-                | Operation::ListFinetunes
-                | Operation::RetrieveFinetune
-                | Operation::CancelFinetune
-                | Operation::ListFinetuneCheckpoints
-        )
+    fn more(&self) -> &'static [Operation] {
+        &[Operation::ListFinetuneCheckpoints]
     }
 
     fn creation(&self, call: &Call<'_>, ask: &TuningAsk) -> Result<TuningCall, Fault> {
