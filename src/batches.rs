@@ -23,6 +23,7 @@ pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
 pub(crate) use guest::{BookedAnswer, LineCallers, LineGuest, LineTask};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
+pub(crate) use lines::MOST_LINE;
 pub(crate) use native_made::{CountingTurn, NativeMade};
 pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
 pub(crate) use road::{LineDoor, LineRoad};

@@ -4,6 +4,7 @@ use super::write::{BlobWriter, new_blob};
 use super::{
     BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, KEPT_SECS, LASTS_SECS, LineSetup, MOST_OPEN, SETUP,
 };
+use crate::upstream::http1::LineError;
 use crate::{clock, ids};
 use bytes::Bytes;
 use gateway_domain::Timestamp;
@@ -51,6 +52,12 @@ impl From<BlobError> for KeepError {
 impl From<StoreError> for KeepError {
     fn from(error: StoreError) -> Self {
         Self::Store(error.to_string())
+    }
+}
+
+impl From<LineError> for KeepError {
+    fn from(error: LineError) -> Self {
+        Self::Store(format!("the provider's results cannot be read: {error}"))
     }
 }
 

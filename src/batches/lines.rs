@@ -13,7 +13,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Bytes of one line.
-pub(super) const MOST_LINE: usize = 32 << 20;
+pub(crate) const MOST_LINE: usize = 32 << 20;
 /// Problems that are told.
 const MOST_PROBLEMS: usize = 100;
 const MODEL_REFUSED: &str = "model_not_permitted";

@@ -9,6 +9,7 @@ mod chunked;
 mod clock;
 mod connection;
 mod head;
+mod lines;
 mod outgoing;
 mod parser;
 mod refusal;
@@ -18,6 +19,7 @@ mod tests;
 
 pub(crate) use connection::Connection;
 pub use head::{Asked, ResponseHead};
+pub use lines::{LineError, ResponseLines};
 pub use parser::Parser;
 pub use refusal::BrokenWhy;
 pub use request::{BadPath, Framing, RequestHead};

@@ -5,11 +5,12 @@ use super::batches::{DirectBatches, FoundBatch};
 use super::lines::{line_request, route_of, stand_in};
 use super::service::{ServiceCall, Services};
 use super::{BatchVerb, DirectAnswer, DirectStop, ResultFile, bad};
+use crate::batches::MOST_LINE;
 use crate::proxy::deliver::fallen;
 use crate::proxy::exchange::{LineRead, LineTarget};
 use crate::proxy::request::{LineMark, Request, Route};
-use crate::upstream::http1::Response;
-use bytes::{Bytes, BytesMut};
+use crate::upstream::http1::{LineError, ResponseLines};
+use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use gateway_providers::native_batches::direct::told_id;
 use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeState};
@@ -17,8 +18,6 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
-/// Bytes of one line.
-const MOST_LINE: usize = 32 << 20;
 /// Bytes that are sent in one go.
 const PIECE: usize = 64 << 10;
 
@@ -138,13 +137,13 @@ impl NativeResults<'_> {
             let Some(open) = &mut self.open else {
                 let Some(call) = self.calls.pop_front().and_then(ServiceCall::of_batch) else { return Ok(None) };
                 match self.services.open(call).await {
-                    Ok(response) => self.open = Some(ResponseLines { response, buffer: BytesMut::new(), ended: false }),
+                    Ok(response) => self.open = Some(ResponseLines::new(response, MOST_LINE)),
                     Err(DirectStop::Told(said)) if said.status == 404 && self.may_lack => {}
                     Err(stop) => return Err(stop),
                 }
                 continue;
             };
-            match open.next(self.services.slug()).await? {
+            match open.next().await.map_err(|e| unread(e, self.services.slug()))? {
                 Some(text) => {
                     // What tells of no line is none.
                     if let Some(line) = self.family.answer(text.trim_ascii()) {
@@ -153,6 +152,16 @@ impl NativeResults<'_> {
                 }
                 None => self.open = None,
             }
+        }
+    }
+}
+
+fn unread(error: LineError, provider: &str) -> Fault {
+    match error {
+        LineError::Lost(e) => fallen(e, provider),
+        LineError::TooLong(most) => {
+            let why = format!("{provider} tells a result of more than {most} bytes");
+            Fault::new(FaultKind::UpstreamBroken, why)
         }
     }
 }
@@ -192,33 +201,5 @@ impl ResultReading {
         let is_good = (200..300).contains(&answer.status);
         let line = json!({ "id": id, "custom_id": line.name, "response": response, "error": null });
         Ok(ReadResult { is_good, line, answer: Some(answer), request: asked })
-    }
-}
-
-/// The lines of an answer, one after the other.
-struct ResponseLines {
-    response: Response,
-    buffer: BytesMut,
-    ended: bool,
-}
-
-impl ResponseLines {
-    async fn next(&mut self, provider: &str) -> Result<Option<Bytes>, Fault> {
-        loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
-                return Ok(Some(self.buffer.split_to(end + 1).freeze()));
-            }
-            if self.ended {
-                return Ok(Some(self.buffer.split().freeze()).filter(|rest| !rest.is_empty()));
-            }
-            if self.buffer.len() > MOST_LINE {
-                let why = format!("{provider} tells a result of more than {MOST_LINE} bytes");
-                return Err(Fault::new(FaultKind::UpstreamBroken, why));
-            }
-            match self.response.read().await.map_err(|e| fallen(e, provider))? {
-                Some(piece) => self.buffer.extend_from_slice(&piece),
-                None => self.ended = true,
-            }
-        }
     }
 }

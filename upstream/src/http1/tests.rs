@@ -3,6 +3,7 @@
 
 mod bodies;
 mod kept;
+mod lines;
 mod waits;
 
 use super::*;

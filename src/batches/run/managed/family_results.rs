@@ -5,12 +5,13 @@ use super::super::line::{line_id, unanswered};
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd, lost_log};
 use super::LineSender;
 use super::family::native_name;
-use super::results::{AT_ONCE, AnswerLines, LinePlaces};
+use super::results::{AT_ONCE, LinePlaces, answer_lines};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, LineUsage};
 use crate::batches::guest::{BookedAnswer, LineTask};
 use crate::batches::lines::{FileLine, LineReader, line_at};
 use crate::batches::log::{EarlierRuns, LineDone, LogEntry, RunLog};
+use crate::upstream::http1::ResponseLines;
 use ahash::{AHashMap, AHashSet};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -95,7 +96,7 @@ impl BatchRun {
                 // It ended before there were any.
                 continue;
             }
-            let mut answers = AnswerLines::of(opened)?;
+            let mut answers = answer_lines(opened)?;
             if !self.read_answers(&book, &mut answers, (&mut done, &mut log)).await? {
                 return Ok(RunEnd::Later(std::time::Duration::ZERO));
             }
@@ -134,7 +135,7 @@ impl BatchRun {
     async fn read_answers(
         &mut self,
         book: &AnswerBook,
-        answers: &mut AnswerLines,
+        answers: &mut ResponseLines,
         (done, log): (&mut EarlierRuns, &mut RunLog),
     ) -> Result<bool, RunBroken> {
         let mut found = Vec::new();

@@ -10,9 +10,8 @@ use crate::batches::lines::{LineReader, MOST_LINE};
 use crate::batches::log::{EarlierRuns, LineDone, LogEntry, RunLog};
 use crate::batches::native::NativeBatch;
 use crate::batches::run::{PULSE, lost_log};
-use crate::upstream::http1::Response;
+use crate::upstream::http1::{Response, ResponseLines};
 use ahash::AHashMap;
-use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use gateway_domain::ports::OutsideError;
 use gateway_providers::batch_usage;
@@ -71,42 +70,14 @@ struct FoundAnswer {
     line: Box<RawValue>,
 }
 
-/// The lines of an answer, one after the other.
-pub(super) struct AnswerLines {
-    response: Response,
-    buffer: BytesMut,
-    ended: bool,
-}
-
-impl AnswerLines {
-    /// Of an answer that tells results, or why there are none.
-    pub(super) fn of(opened: Result<Response, OutsideError>) -> Result<Self, KeepError> {
-        let response = opened.map_err(|e| KeepError::Store(e.to_string()))?;
-        if response.status() != 200 {
-            let why = format!("the provider's results are answered with status {}", response.status());
-            return Err(KeepError::Store(why));
-        }
-        Ok(Self { response, buffer: BytesMut::new(), ended: false })
+/// The lines of an answer that tells results, or why there are none.
+pub(super) fn answer_lines(opened: Result<Response, OutsideError>) -> Result<ResponseLines, KeepError> {
+    let response = opened.map_err(|e| KeepError::Store(e.to_string()))?;
+    if response.status() != 200 {
+        let why = format!("the provider's results are answered with status {}", response.status());
+        return Err(KeepError::Store(why));
     }
-
-    /// Nothing is lost when it is dropped.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, KeepError> {
-        loop {
-            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
-                return Ok(Some(self.buffer.split_to(end + 1).freeze()));
-            }
-            if self.ended {
-                return Ok(Some(self.buffer.split().freeze()).filter(|rest| !rest.is_empty()));
-            }
-            if self.buffer.len() > MOST_LINE {
-                return Err(KeepError::Store("the provider answers with a line that is too long".to_owned()));
-            }
-            match self.response.read().await.map_err(|e| KeepError::Store(e.to_string()))? {
-                Some(piece) => self.buffer.extend_from_slice(&piece),
-                None => self.ended = true,
-            }
-        }
-    }
+    Ok(ResponseLines::new(response, MOST_LINE))
 }
 
 impl BatchRun {
@@ -177,7 +148,7 @@ impl BatchRun {
         (done, log): (&mut EarlierRuns, &mut RunLog),
     ) -> Result<bool, RunBroken> {
         let call = sender.native(Method::GET, format!("/v1/files/{file}/content"), &Value::Null);
-        let mut lines = AnswerLines::of(self.road.open(call, None).await)?;
+        let mut lines = answer_lines(self.road.open(call, None).await)?;
         let mut found = Vec::new();
         loop {
             let next = tokio::select! {
