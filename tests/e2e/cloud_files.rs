@@ -231,21 +231,9 @@ async fn buckets_lead_nowhere_else_and_ids_are_decoded_once() {
 async fn files_that_came_by_one_workspace_are_unknown_to_the_next() {
     let upstream = bucket().await;
     let gateway = Gateway::start().await;
-    let admin = gateway.admin();
     let mut configurations = aws(&upstream);
     configurations.as_object_mut().expect("an object").remove("provider");
-    let integration = json!({ "name": "shared", "slug": "shared", "ai_provider_id": "bedrock",
-        "create_default_provider": false, "configurations": configurations });
-    admin.post("/integrations", &integration).await.expect(200);
-    admin.post("/admin/workspaces", &json!({ "name": "far", "slug": "far" })).await.expect(200);
-    let global = json!({ "global_workspace_access": { "enabled": true } });
-    admin.put("/integrations/shared/workspaces", &global).await.expect(200);
-    let mut keys = Vec::new();
-    for workspace in ["default", "far"] {
-        let provider = json!({ "name": "p", "slug": "p", "integration_id": "shared", "workspace_id": workspace });
-        admin.post("/providers", &provider).await.expect(200);
-        keys.push(admin.workspace_key(workspace, json!({ "workspace_id": workspace })).await.1);
-    }
+    let keys = gateway.admin().sharing("bedrock", None, &configurations).await;
     let plain = lines(NOVA, 1);
     let body = form(&[("purpose", None, b"batch"), ("file", Some("l.jsonl"), plain.as_bytes())]);
     let made = gateway.post("/v1/files").key(&keys[0]).provider("@p").body(FORM, body).send().await.expect(200);

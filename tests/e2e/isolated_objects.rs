@@ -8,23 +8,8 @@ use serde_json::{Value, json};
 /// Two workspaces with a provider of the same integration each: the keys of both.
 async fn house(upstream: &Upstream, isolates: bool) -> (Gateway, [String; 2]) {
     let gateway = Gateway::start().await;
-    let admin = gateway.admin();
     let configurations = json!({ "custom_host": upstream.url(), "isolate_objects": isolates });
-    let integration = json!({
-        "name": "shared", "slug": "shared", "ai_provider_id": "openai", "key": "sk-shared",
-        "create_default_provider": false, "configurations": configurations,
-    });
-    admin.post("/integrations", &integration).await.expect(200);
-    admin.post("/admin/workspaces", &json!({ "name": "far", "slug": "far" })).await.expect(200);
-    let global = json!({ "global_workspace_access": { "enabled": true } });
-    admin.put("/integrations/shared/workspaces", &global).await.expect(200);
-    let mut keys = Vec::new();
-    for workspace in ["default", "far"] {
-        let provider = json!({ "name": "p", "slug": "p", "integration_id": "shared", "workspace_id": workspace });
-        admin.post("/providers", &provider).await.expect(200);
-        keys.push(admin.workspace_key(workspace, json!({ "workspace_id": workspace })).await.1);
-    }
-    let keys = <[String; 2]>::try_from(keys).expect("two");
+    let keys = gateway.admin().sharing("openai", Some("sk-shared"), &configurations).await;
     (gateway, keys)
 }
 

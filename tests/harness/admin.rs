@@ -76,4 +76,23 @@ impl<'a> Admin<'a> {
         let field = |name: &str| made[name].as_str().unwrap_or_else(|| panic!("no {name}: {made}")).to_owned();
         (field("id"), field("key"))
     }
+
+    /// Keys of two workspaces, each with a provider `p` of one integration that they share.
+    pub(crate) async fn sharing(&self, provider: &str, key: Option<&str>, configurations: &Value) -> [String; 2] {
+        let integration = json!({
+            "name": "shared", "slug": "shared", "ai_provider_id": provider, "key": key,
+            "create_default_provider": false, "configurations": configurations,
+        });
+        self.post("/integrations", &integration).await.expect(200);
+        self.post("/admin/workspaces", &json!({ "name": "far", "slug": "far" })).await.expect(200);
+        let global = json!({ "global_workspace_access": { "enabled": true } });
+        self.put("/integrations/shared/workspaces", &global).await.expect(200);
+        let mut keys = [String::new(), String::new()];
+        for (key, workspace) in keys.iter_mut().zip(["default", "far"]) {
+            let provider = json!({ "name": "p", "slug": "p", "integration_id": "shared", "workspace_id": workspace });
+            self.post("/providers", &provider).await.expect(200);
+            *key = self.workspace_key(workspace, json!({ "workspace_id": workspace })).await.1;
+        }
+        keys
+    }
 }
