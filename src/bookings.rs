@@ -1,13 +1,20 @@
 //! What a provider did long after it was asked for, and tells of every time that it is looked at: counted once, whoever looks
-//! and at whichever node. A row beside the configuration says that it was. Knows neither prices nor limits.
+//! and at whichever node. A row beside the configuration says that it was, and of results with many lines how far: one node
+//! counts at a time, and what is about to be counted is noted before. Knows neither prices nor limits.
 
+mod made;
+
+pub(crate) use made::NativeMade;
+
+use crate::batches::ObjectOwner;
 use crate::clock;
 use gateway_domain::Timestamp;
-use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{OwnedObject, OwnedObjects, OwnedPlace, StoreError};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 /// Of objects.
@@ -15,12 +22,19 @@ const KIND: &str = "booking";
 /// What ended longer ago is not counted any more, so that rows need not be kept for good.
 const RECENT_SECS: i64 = 30 * 86_400;
 const KEPT_SECS: i64 = 2 * RECENT_SECS;
+/// Longer than any provider keeps the results of a batch.
+const KEPT_WITH_RESULTS_SECS: i64 = 400 * 86_400;
+/// Whoever counts and notes nothing for so long is waited for no more.
+const TURN_SECS: i64 = 600;
+/// Results that are read at once by a node, each of them in its own little memory.
+const COUNTS_AT_ONCE: usize = 4;
 
 /// Where it is known what was counted.
 pub(crate) struct Bookings {
     owned: Arc<dyn OwnedObjects>,
     /// Databases are asked here, never on a thread that serves requests.
     runtime: Handle,
+    seats: Semaphore,
 }
 
 impl std::fmt::Debug for Bookings {
@@ -45,41 +59,145 @@ impl BookingId {
     }
 }
 
+/// How far something was counted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct CountNote {
+    lines: u64,
+    is_done: bool,
+    /// Who counts does so until then.
+    until: i64,
+}
+
+/// The right to count the results of one batch.
+#[derive(Debug)]
+pub(crate) struct CountingTurn {
+    id: BookingId,
+    version: i64,
+    note: CountNote,
+}
+
+/// The row of something that is to be counted.
+enum BookingRow {
+    New,
+    Known(OwnedObject),
+    /// Another workspace counted it, or counts.
+    Foreign,
+}
+
+fn now_secs() -> i64 {
+    clock::now().micros().div_euclid(1_000_000)
+}
+
+fn written<T: Serialize>(document: &T) -> String {
+    serde_json::to_string(document).unwrap_or_default()
+}
+
+fn row(id: Uuid, owner: ObjectOwner, kind: &str, (document, kept_secs): (String, i64)) -> OwnedObject {
+    let created_at = clock::now();
+    let expires_at = Timestamp(created_at.micros().saturating_add(kept_secs.saturating_mul(1_000_000)));
+    let (ObjectOwner { org, workspace }, kind) = (owner, kind.to_owned());
+    OwnedObject { id, org, workspace, kind, document, version: 1, created_at, expires_at }
+}
+
+async fn found_or_added(owned: &dyn OwnedObjects, row: &OwnedObject) -> Result<BookingRow, StoreError> {
+    let place = OwnedPlace { workspace: row.workspace, kind: KIND };
+    // Most looks come after the first: they write nothing.
+    if let Some(found) = owned.owned(place, row.id).await? {
+        return Ok(BookingRow::Known(found));
+    }
+    if owned.add(row).await? {
+        return Ok(BookingRow::New);
+    }
+    Ok(owned.owned(place, row.id).await?.map_or(BookingRow::Foreign, BookingRow::Known))
+}
+
 impl Bookings {
     pub(crate) fn new(owned: Arc<dyn OwnedObjects>, runtime: Handle) -> Self {
-        Self { owned, runtime }
+        Self { owned, runtime, seats: Semaphore::new(COUNTS_AT_ONCE) }
+    }
+
+    async fn apart<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let done = self.runtime.spawn(work).await;
+        done.unwrap_or_else(|_| Err(StoreError::Unavailable("the work was given up".to_owned())))
     }
 
     /// Whether it is to be counted now, and by nobody else: it ended not long ago, and nobody came before.
-    pub(crate) async fn claim(
-        &self,
-        id: BookingId,
-        (org, workspace): (OrgId, WorkspaceId),
-        ended_secs: i64,
-    ) -> Result<bool, StoreError> {
-        let now = clock::now();
-        if now.micros().div_euclid(1_000_000).saturating_sub(ended_secs) > RECENT_SECS {
+    pub(crate) async fn claim(&self, id: BookingId, owner: ObjectOwner, ended_secs: i64) -> Result<bool, StoreError> {
+        if now_secs().saturating_sub(ended_secs) > RECENT_SECS {
             return Ok(false);
         }
-        let expires_at = Timestamp(now.micros().saturating_add(KEPT_SECS * 1_000_000));
-        let (kind, document) = (KIND.to_owned(), "{}".to_owned());
-        let row = OwnedObject { id: id.0, org, workspace, kind, document, version: 1, created_at: now, expires_at };
-        let owned = self.owned.clone();
-        let claimed = self.runtime.spawn(async move {
-            // Most looks come after the first: they write nothing.
-            let place = OwnedPlace { workspace, kind: KIND };
-            if owned.owned(place, row.id).await?.is_some() {
-                return Ok(false);
-            }
-            owned.add(&row).await
-        });
-        claimed.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the work was given up".to_owned())))
+        let note = CountNote { is_done: true, ..CountNote::default() };
+        let (owned, row) = (self.owned.clone(), row(id.0, owner, KIND, (written(&note), KEPT_SECS)));
+        self.apart(async move { Ok(matches!(found_or_added(&*owned, &row).await?, BookingRow::New)) }).await
+    }
+
+    /// `None`: all was counted, another counts, or it is another workspace's to count.
+    pub(crate) async fn begin(&self, id: BookingId, owner: ObjectOwner) -> Result<Option<CountingTurn>, StoreError> {
+        let now = now_secs();
+        let note = CountNote { until: now + TURN_SECS, ..CountNote::default() };
+        let (owned, new) = (self.owned.clone(), row(id.0, owner, KIND, (written(&note), KEPT_WITH_RESULTS_SECS)));
+        let found = match self.apart(async move { found_or_added(&*owned, &new).await }).await? {
+            BookingRow::New => return Ok(Some(CountingTurn { id, version: 1, note })),
+            BookingRow::Foreign => return Ok(None),
+            BookingRow::Known(found) => found,
+        };
+        let before: CountNote = read(&found)?;
+        if before.is_done || before.until > now {
+            return Ok(None);
+        }
+        let turn = CountingTurn { id, version: found.version, note: before };
+        turn.noted(self, |note| note.until = now + TURN_SECS).await
+    }
+
+    /// Waits until results may be read; until it is dropped, they may.
+    pub(crate) async fn seat(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.seats.acquire().await.ok()
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(found: &OwnedObject) -> Result<T, StoreError> {
+    let broken = |e| StoreError::Broken(format!("what is noted of a provider's work cannot be read: {e}"));
+    serde_json::from_str(&found.document).map_err(broken)
+}
+
+impl CountingTurn {
+    /// Lines that were counted before, or were about to be.
+    pub(crate) const fn lines(&self) -> u64 {
+        self.note.lines
+    }
+
+    /// So many will have been counted; `None`: another has the turn by now.
+    pub(crate) async fn counts(self, bookings: &Bookings, lines: u64) -> Result<Option<Self>, StoreError> {
+        let until = now_secs() + TURN_SECS;
+        self.noted(bookings, |note| (note.lines, note.until) = (lines, until)).await
+    }
+
+    /// Gives the turn back; `is_done`: there is nothing left to count.
+    pub(crate) async fn end(self, bookings: &Bookings, is_done: bool) -> Result<(), StoreError> {
+        self.noted(bookings, |note| (note.is_done, note.until) = (is_done, 0)).await.map(drop)
+    }
+
+    async fn noted(
+        mut self,
+        bookings: &Bookings,
+        change: impl FnOnce(&mut CountNote),
+    ) -> Result<Option<Self>, StoreError> {
+        change(&mut self.note);
+        let (owned, id, version, note) = (bookings.owned.clone(), self.id.0, self.version, written(&self.note));
+        let is_ours = bookings.apart(async move { owned.change(id, version, &note).await }).await?;
+        self.version += 1;
+        Ok(is_ours.then_some(self))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gateway_domain::id::{OrgId, WorkspaceId};
 
     #[test]
     fn ids_are_of_all_their_parts() {
@@ -90,5 +208,50 @@ mod tests {
         ];
         assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
         assert_eq!(ids[0], BookingId::of(&[b"finetune", b"a", b"b"]));
+    }
+
+    async fn bookings() -> Bookings {
+        let url = gateway_store::DatabaseUrl::parse("sqlite::memory:").expect("a URL");
+        let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
+        Bookings::new(Arc::new(database), Handle::current())
+    }
+
+    fn of_workspace(number: u128) -> ObjectOwner {
+        ObjectOwner { org: OrgId(Uuid::nil()), workspace: WorkspaceId(Uuid::from_u128(number)) }
+    }
+
+    #[tokio::test]
+    async fn one_has_the_turn_and_goes_on_where_another_stopped() {
+        let (bookings, owner, id) = (bookings().await, of_workspace(1), BookingId::of(&[b"batch", b"a"]));
+        let begin = || async { bookings.begin(id, owner).await.expect("asked") };
+        let turn = begin().await.expect("the first one has it");
+        assert!(begin().await.is_none() && bookings.begin(id, of_workspace(2)).await.expect("asked").is_none());
+        let turn = turn.counts(&bookings, 100).await.expect("noted").expect("still its own");
+        turn.end(&bookings, false).await.expect("noted");
+        let turn = begin().await.expect("it was given back");
+        assert_eq!(turn.lines(), 100);
+        turn.end(&bookings, true).await.expect("noted");
+        assert!(begin().await.is_none(), "all was counted");
+    }
+
+    #[tokio::test]
+    async fn what_is_counted_in_one_go_is_claimed_once_and_not_when_it_is_old() {
+        let (bookings, owner) = (bookings().await, of_workspace(1));
+        let [one, old] = [b"a", b"b"].map(|name| BookingId::of(&[b"finetune", name]));
+        let claimed = async |id, ended| bookings.claim(id, owner, ended).await.expect("asked");
+        assert!(claimed(one, now_secs()).await && !claimed(one, now_secs()).await);
+        assert!(!claimed(old, now_secs() - RECENT_SECS - 60).await);
+    }
+
+    #[tokio::test]
+    async fn so_many_results_are_read_at_once_and_no_more() {
+        let bookings = bookings().await;
+        let mut taken = Vec::new();
+        for _ in 0..COUNTS_AT_ONCE {
+            taken.push(bookings.seat().await.expect("a seat"));
+        }
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(20), bookings.seat()).await.is_err());
+        taken.pop();
+        assert!(bookings.seat().await.is_some());
     }
 }

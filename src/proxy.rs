@@ -337,7 +337,12 @@ impl Gateway {
         let mut exchange = Exchange::new(&self.calls, client, &mut request, routing, &mut ctx.records);
         exchange.steps.parse_us = parse_us;
         let ended = exchange.run().await;
-        drop(exchange);
+        let Exchange { routing, looked_at, .. } = exchange;
+        if let Some(told) = looked_at.filter(|_| ended.is_ok()) {
+            let batches = direct::ended(&request, &routing, *told);
+            direct::count_apart((&self.calls, &self.records), (request, routing), batches);
+            return Ok(true);
+        }
         self.end(session, ctx, request, ended).await
     }
 
@@ -381,7 +386,10 @@ impl Gateway {
     ) -> pingora::Result<bool> {
         let parts = DirectParts { calls: &self.calls, own: self.own_parts(), records: &self.records };
         match Box::pin(parts.serve(session, (&request, &routing), call, &mut ctx.records)).await? {
-            Ok(()) => Ok(true),
+            Ok(ended) => {
+                direct::count_apart((&self.calls, &self.records), (request, routing), ended);
+                Ok(true)
+            }
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }

@@ -7,7 +7,10 @@ mod bedrock;
 pub mod direct;
 mod google;
 mod mistral;
+mod openai;
 mod vertex;
+
+pub use openai::{OPENAI_BATCHES, passed_batches};
 
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -136,8 +139,16 @@ pub enum LineEnd {
     Expired,
 }
 
+/// What a family tells of its batches.
+pub trait ToldBatches: Sync {
+    /// `None`: this tells of no batch.
+    fn standing(&self, body: &[u8]) -> Option<NativeStanding>;
+    /// A line of the results; `None`: it tells of none.
+    fn answer(&self, line: &[u8]) -> Option<NativeLine>;
+}
+
 /// A family's interface for batches.
-pub trait NativeBatches: Sync {
+pub trait NativeBatches: ToldBatches {
     /// What lines may ask.
     fn serves(&self, operation: Operation) -> bool;
     /// Whether all lines of a batch ask for one model, which stands beside them.
@@ -189,10 +200,6 @@ pub trait NativeBatches: Sync {
     }
     fn look(&self, id: &str) -> BatchCall;
     fn cancel(&self, id: &str) -> BatchCall;
-    /// `None`: this tells of no batch.
-    fn standing(&self, body: &[u8]) -> Option<NativeStanding>;
-    /// A line of the results; `None`: it tells of none.
-    fn answer(&self, line: &[u8]) -> Option<NativeLine>;
 }
 
 /// The interface of a family; `None`: it is OpenAI's, or there is none.

@@ -12,8 +12,8 @@ mod upload;
 
 use super::client::{SmallAnswer, answer_early, frame, send_head, send_piece};
 use super::deliver::{self, decorate, own_head};
-use super::exchange::{ApartCall, CallParts};
-use super::objects::Binder;
+use super::exchange::{ApartCall, CallParts, LookedAt};
+use super::objects::{self, Binder};
 use super::own_objects::{self, OwnParts};
 use super::record::{self, AttemptInfo, PendingRecords};
 use super::request::Request;
@@ -21,18 +21,19 @@ use super::routing::Routing;
 use super::target::{self, Aim};
 use crate::upstream::http1::Response;
 use crate::writer::Records;
-use batches::DirectBatches;
+use batches::{DirectBatches, FoundBatch};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_providers::native_batches::{NativeBatches, native_batches};
+use gateway_providers::native_batches::{NativeBatches, ToldBatches, native_batches};
 use gateway_providers::stored_files::{BucketStore, bucket_store};
 use http::{HeaderValue, header};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
-use results::ResultLines;
+use results::{BatchReader, ResultLines};
 use serde_json::Value;
 use service::Services;
+use std::sync::Arc;
 
 /// What is asked.
 pub(crate) struct DirectCall {
@@ -166,15 +167,55 @@ pub(crate) struct DirectParts<'a> {
     pub(crate) records: &'a Records,
 }
 
+/// Batches whose lines are to be counted, since they have ended.
+pub(crate) struct EndedBatches {
+    aim: Aim,
+    family: &'static dyn ToldBatches,
+    /// Calls go up as those of clients that pass as they are.
+    relays: bool,
+    found: Vec<FoundBatch>,
+}
+
+/// Which of those that an answer told of there is something to count of; whether they were made here is not asked yet.
+pub(crate) fn ended(request: &Request, routing: &Routing, looked_at: LookedAt) -> Option<EndedBatches> {
+    let LookedAt { family, told } = looked_at;
+    let aim = target::resolve_place(routing.plan.leaf(), routing.inline, request).ok()?;
+    let found = told.iter().filter_map(|told| FoundBatch::passed(family, told)).filter(FoundBatch::has_results);
+    let found: Vec<FoundBatch> = found.collect();
+    let relays = native_batches(aim.adapter.info().slug).is_none();
+    (!found.is_empty()).then_some(EndedBatches { aim, family, relays, found })
+}
+
+/// Counts those of them that were made here, and were not counted. Nobody waits for it.
+pub(crate) fn count_apart(
+    (calls, records): (&Arc<CallParts>, &Records),
+    (request, routing): (Box<Request>, Routing),
+    ended: Option<EndedBatches>,
+) {
+    let Some(EndedBatches { aim, family, relays, found }) = ended else { return };
+    let (calls, records) = (calls.clone(), records.clone());
+    calls.delivery.background.clone().spawn(async move {
+        let asked = (&*request, &routing);
+        let mut services = Services::new(&calls, asked, aim);
+        services.relays = relays;
+        let reader = BatchReader { calls: &calls, records: &records, asked, services: &services, family };
+        for found in found {
+            if let Some(found) = reader.made_here(found).await {
+                Box::pin(reader.count(found)).await;
+            }
+        }
+    });
+}
+
 impl DirectParts<'_> {
-    /// `Ok(Err(…))`: limits refuse it, and nothing was done.
+    /// `Ok(Err(…))`: limits refuse it, and nothing was done; what there is to count now, else.
     pub(crate) async fn serve(
         self,
         session: &mut Session,
         (request, routing): (&Request, &Routing),
         call: DirectCall,
         records: &mut PendingRecords,
-    ) -> pingora::Result<Result<(), Fault>> {
+    ) -> pingora::Result<Result<Option<EndedBatches>, Fault>> {
         let asked = (request, routing);
         let admitted = match ApartCall::admit(self.calls, asked, &call.aim).await {
             Ok(admitted) => admitted,
@@ -220,10 +261,11 @@ impl DirectParts<'_> {
         record.response_bytes = if sent.is_ok() { bytes } else { 0 };
         record::finish(&mut record, request);
         records.push(record);
-        if let (Some(found), Some(batches)) = (ended, &batches) {
-            batches.count(found).await;
-        }
-        sent.map(Ok)
+        let ended = ended.zip(batches).map(|(found, batches)| {
+            let (aim, family) = (services.aim().clone(), batches.family);
+            EndedBatches { aim, family, relays: false, found: vec![found] }
+        });
+        sent.map(|()| Ok(ended))
     }
 
     fn head_of_direct(

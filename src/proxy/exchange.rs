@@ -10,6 +10,7 @@ mod judged;
 mod line_target;
 mod live;
 mod lookup;
+mod passed;
 mod read;
 mod retries;
 mod standing;
@@ -41,6 +42,7 @@ use http::{HeaderValue, header};
 use judged::Verdicts;
 pub(crate) use line_target::{LineRead, LineTarget};
 pub(crate) use live::{CallWatch, LiveCounts, LiveParts, PartClaims, WatchSeat, WatchSeats, standing_now};
+pub(crate) use passed::LookedAt;
 pub(crate) use standing::limits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,6 +95,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) seat: Option<WatchSeat>,
     /// A call that began, to be watched from now on.
     pub(crate) watch: Option<Box<CallWatch>>,
+    /// Batches of the provider's own that the answer told of.
+    pub(crate) looked_at: Option<Box<LookedAt>>,
 }
 
 impl<'a> Exchange<'a> {
@@ -107,8 +111,23 @@ impl<'a> Exchange<'a> {
         let mut client = client;
         client.set_early_keepalive(early_keepalive(&parts.delivery, request));
         let (admission, earlier, lost) = (Admission::default(), Duration::ZERO, Used::default());
-        let (judged, own, seat, watch) = (None, None, None, None);
-        Self { parts, client, request, own, routing, records, steps, admission, judged, earlier, lost, seat, watch }
+        let (judged, own, seat, watch, looked_at) = (None, None, None, None, None);
+        Self {
+            parts,
+            client,
+            request,
+            own,
+            routing,
+            records,
+            steps,
+            admission,
+            judged,
+            earlier,
+            lost,
+            seat,
+            watch,
+            looked_at,
+        }
     }
 
     /// `Err`: nothing was delivered, or the client left in the middle.
@@ -144,6 +163,9 @@ impl<'a> Exchange<'a> {
             if let Some(job) = trained::seen(self.request, &outcome) {
                 // Boxed, as few calls have it.
                 Box::pin(self.count_trained(job)).await;
+            }
+            if let Some(answer) = passed::seen(self.request, attempt.info.provider, &outcome) {
+                Box::pin(self.note_passed(answer)).await;
             }
             let record = self.record(&attempt, &outcome);
             if !self.moves_on(&outcome, attempt.info.hooks.as_deref()) {

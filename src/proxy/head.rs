@@ -142,12 +142,8 @@ pub(crate) fn build(
         }
     };
     out.headers.iter().for_each(|(name, value)| head.set(name.clone(), value.clone()));
-    let set = &request.ask.headers.provider_headers;
-    let unset = leaf.provider_headers.iter().filter(|(name, _)| set.iter().all(|(n, _)| n != name));
-    for (name, value) in set.iter().chain(unset) {
-        if aim.adapter.takes_header(name, aim.model.as_deref()) && !is_fixed(aim, name) {
-            head.set(HeaderName::from_static(name), value.clone());
-        }
+    for (name, value) in provider_headers(request, leaf, aim) {
+        head.set(HeaderName::from_static(name), value.clone());
     }
     let of_the_hop = of_connection(client);
     let listed = request.ask.headers.forward_headers.as_ref().unwrap_or(&leaf.forward_headers);
@@ -169,6 +165,18 @@ pub(crate) fn build(
         }
     }
     Ok(HeadPlan(head))
+}
+
+/// What request and config say of headers that the provider knows.
+pub(crate) fn provider_headers<'a>(
+    request: &'a Request,
+    leaf: &'a Leaf,
+    aim: &'a Aim,
+) -> impl Iterator<Item = (&'static str, &'a HeaderValue)> {
+    let set = &request.ask.headers.provider_headers;
+    let unset = leaf.provider_headers.iter().filter(|(name, _)| set.iter().all(|(n, _)| n != name));
+    let taken = |name: &str| aim.adapter.takes_header(name, aim.model.as_deref()) && !is_fixed(aim, name);
+    set.iter().chain(unset).filter(move |(name, _)| taken(name)).map(|(name, value)| (*name, value))
 }
 
 /// The client's own headers go along.

@@ -240,6 +240,14 @@ pub(crate) fn place_of(aim: &Aim, request: &Request) -> Vec<u8> {
     }
 }
 
+/// What keeps what a target was asked for, where workspaces may share it.
+pub(crate) fn keeper_of(aim: &Aim, request: &Request) -> Vec<u8> {
+    match &aim.credential {
+        Credential::Managed(upstream) => upstream.integration.0.as_bytes().to_vec(),
+        Credential::Own(_) | Credential::None => place_of(aim, request),
+    }
+}
+
 /// Binds the ids in one target's answers.
 #[derive(Clone)]
 pub(crate) struct Binder {

@@ -108,7 +108,7 @@ fn asked(file: &str, model: &str) -> Value {
     json!({ "input_file_id": file, "endpoint": CHAT, "completion_window": "24h", "model": model, "metadata": { "of": "tests" } })
 }
 
-fn call(gateway: &Gateway, config: &Value, method: &str, path: &str) -> Call {
+pub(crate) fn call(gateway: &Gateway, config: &Value, method: &str, path: &str) -> Call {
     gateway.call(method, path).config(config)
 }
 
@@ -119,7 +119,7 @@ async fn made(gateway: &Gateway, config: &Value) -> Value {
 }
 
 /// The lines of a file of results, by their names.
-async fn lines(gateway: &Gateway, config: &Value, batch: &Value, which: &str) -> BTreeMap<String, Value> {
+pub(crate) async fn lines(gateway: &Gateway, config: &Value, batch: &Value, which: &str) -> BTreeMap<String, Value> {
     let path = format!("/v1/files/{}/content", text(batch, which));
     let content = call(gateway, config, "GET", &path).send().await.expect(200);
     assert!(content.whole);
@@ -131,10 +131,14 @@ async fn lines(gateway: &Gateway, config: &Value, batch: &Value, which: &str) ->
         .collect()
 }
 
-/// Records of lines of this batch, by their traces.
-async fn counted(gateway: &Gateway, id: &str, wanted: u64) -> BTreeMap<String, f64> {
+/// Costs of the first lines of this batch, by their traces: each of them has one record.
+pub(crate) async fn counted(gateway: &Gateway, id: &str, wanted: u64) -> BTreeMap<String, f64> {
+    counted_lines(gateway, id, &(1..=wanted).collect::<Vec<_>>()).await
+}
+
+pub(crate) async fn counted_lines(gateway: &Gateway, id: &str, wanted: &[u64]) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
-    for number in 1..=wanted {
+    for number in wanted {
         let trace = format!("{id}-{number}");
         let told = eventually(&trace, || async {
             let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();

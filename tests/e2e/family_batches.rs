@@ -53,7 +53,7 @@ impl FamilyProvider {
         self.upstream.seen().len()
     }
 
-    fn config(&self, family: &str) -> Value {
+    pub(crate) fn config(&self, family: &str) -> Value {
         json!({ "provider": family, "api_key": "sk-upstream", "custom_host": self.upstream.url() })
     }
 
@@ -447,7 +447,7 @@ const OPENAI_BATCH: &str = "/batches/batch_native";
 /// What a line used: tokens of the prompt, and how many of them were cached.
 const USED: [(u64, u64); 3] = [(200_000, 0), (200_000, 150_000), (300_000, 0)];
 
-fn used(n: usize) -> Value {
+pub(crate) fn used(n: usize) -> Value {
     let (prompt, cached) = USED[n];
     json!({ "id": "c", "object": "chat.completion", "created": 1, "model": "gpt-5.5",
             "choices": [{ "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": "x" } }],

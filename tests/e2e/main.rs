@@ -97,6 +97,8 @@ mod dialects;
 #[cfg(test)]
 mod direct_batches;
 #[cfg(test)]
+mod direct_families;
+#[cfg(test)]
 mod exact;
 #[cfg(test)]
 mod explained;
@@ -256,6 +258,8 @@ mod own_logs;
 mod params;
 #[cfg(test)]
 mod partners;
+#[cfg(test)]
+mod passed_batches;
 mod passthrough;
 #[cfg(test)]
 mod postgres;

@@ -1,7 +1,9 @@
 //! Anthropic's Message Batches: the lines go up with the batch, each with its own model, and the results come in any order.
 //! A batch has no field for a name of the client's, so that one that may have been made cannot be looked for.
 
-use super::{BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::{
+    BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches,
+};
 use super::{NewBatchAsk, NewLine, get, post};
 use crate::failure::ProviderError;
 use bytes::Bytes;
@@ -98,7 +100,9 @@ impl NativeBatches for AnthropicBatches {
     fn cancel(&self, id: &str) -> BatchCall {
         post(format!("{PATH}/{id}/cancel"), json!({}))
     }
+}
 
+impl ToldBatches for AnthropicBatches {
     fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
         let batch: MessageBatch = serde_json::from_slice(body).ok()?;
         let counts = &batch.request_counts;

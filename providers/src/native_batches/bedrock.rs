@@ -1,7 +1,7 @@
 //! Bedrock's model invocation jobs: lines go up as an object of S3, the job names the model of all of them, and what came of
 //! them stands in an object beside. A chat is written as Converse takes it, an embedding as its model does.
 
-use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, delete_at, get_at, is_printable, post_at, store_lines};
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -168,7 +168,9 @@ impl NativeBatches for BedrockBatches {
     fn cancel(&self, id: &str) -> BatchCall {
         post_at(CloudService::Control, format!("{JOBS}/{id}/stop"), json!({}))
     }
+}
 
+impl ToldBatches for BedrockBatches {
     fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
         let job: InvocationJob = serde_json::from_slice(body).ok()?;
         let state = match job.status.as_str() {

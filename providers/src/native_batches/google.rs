@@ -1,7 +1,9 @@
 //! Batches of Gemini's: one of a model, an operation that runs long. Requests go up with it and answers come back in it,
 //! each with a key in its metadata.
 
-use super::{BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::{
+    BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches,
+};
 use super::{NewBatchAsk, NewLine, get, post};
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -147,7 +149,9 @@ impl NativeBatches for GoogleBatches {
     fn cancel(&self, id: &str) -> BatchCall {
         post(format!("/v1beta/{id}:cancel"), json!({}))
     }
+}
 
+impl ToldBatches for GoogleBatches {
     fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
         let batch: BatchOperation<'_> = serde_json::from_slice(body).ok()?;
         let told = batch.metadata.as_ref().map_or("", |metadata| metadata.state.as_str());

@@ -1,14 +1,13 @@
 //! Mistral's batch jobs: lines go up as a file of custom ids and bodies, the job names the model of all of them, and its
 //! results are files whose lines are OpenAI's.
 
-use super::{BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::openai::result_line;
+use super::{BatchBody, BatchCall, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, get, post};
-use bytes::Bytes;
 use gateway_domain::Operation;
 use gateway_domain::cloud::CloudService;
 use http::Method;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 pub(super) struct MistralBatches;
@@ -45,22 +44,6 @@ struct JobList {
 #[derive(Deserialize)]
 struct FileObject {
     id: String,
-}
-
-#[derive(Deserialize)]
-struct ResultLine<'a> {
-    custom_id: String,
-    #[serde(borrow)]
-    response: Option<ResultBody<'a>>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct ResultBody<'a> {
-    status_code: u16,
-    #[serde(borrow)]
-    body: &'a RawValue,
 }
 
 impl NativeBatches for MistralBatches {
@@ -157,7 +140,9 @@ impl NativeBatches for MistralBatches {
     fn cancel(&self, id: &str) -> BatchCall {
         post(format!("{JOBS}/{id}/cancel"), json!({}))
     }
+}
 
+impl ToldBatches for MistralBatches {
     fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
         let job: BatchJob = serde_json::from_slice(body).ok()?;
         let state = match job.status.as_str() {
@@ -176,13 +161,6 @@ impl NativeBatches for MistralBatches {
     }
 
     fn answer(&self, line: &[u8]) -> Option<NativeLine> {
-        let told: ResultLine<'_> = serde_json::from_slice(line).ok()?;
-        let owned = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
-        let (status, body) = match (&told.response, told.error) {
-            (Some(response), _) => (response.status_code, owned(response.body)),
-            (None, Some(error)) => (500, owned(error)),
-            (None, None) => return None,
-        };
-        Some(NativeLine { name: told.custom_id, end: LineEnd::Answered { status, body } })
+        result_line(line)
     }
 }

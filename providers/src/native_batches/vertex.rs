@@ -1,7 +1,7 @@
 //! Batch prediction jobs of Vertex AI: lines go up as an object of Cloud Storage, the job names the model of all of them, and
 //! what came of them stands in objects below a folder that the job makes. Gemini's lines and Claude's differ.
 
-use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
+use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, delete_at, get, get_at, is_printable, post, store_lines};
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -169,7 +169,9 @@ impl NativeBatches for VertexBatches {
     fn cancel(&self, id: &str) -> BatchCall {
         post(format!("/v1/{id}:cancel"), json!({}))
     }
+}
 
+impl ToldBatches for VertexBatches {
     fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
         let job: PredictionJob = serde_json::from_slice(body).ok()?;
         let state = match job.state.trim_start_matches("JOB_STATE_") {

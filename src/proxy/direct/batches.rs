@@ -2,9 +2,10 @@
 //! provider does not tell again is noted when the batch is made; what the gateway made for another workspace is unknown.
 
 use super::lines::{line_request, route_of, stand_in};
+use super::results::BatchReader;
 use super::service::{ServiceCall, Services};
-use super::{DirectParts, DirectStop, bad, own_objects};
-use crate::batches::{NativeMade, ObjectOwner};
+use super::{DirectParts, DirectStop, bad, objects, own_objects};
+use crate::bookings::NativeMade;
 use crate::clock;
 use crate::proxy::exchange::LineTarget;
 use crate::proxy::request::{LineMark, Request};
@@ -12,7 +13,9 @@ use crate::proxy::routing::Routing;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::native_batches::direct::{BatchFacts, facts, list, listed, native_id, told_id};
-use gateway_providers::native_batches::{BatchPlace, NativeBatches, NativeStanding, NativeState, NewBatchAsk};
+use gateway_providers::native_batches::{
+    BatchPlace, NativeBatches, NativeStanding, NativeState, NewBatchAsk, ToldBatches,
+};
 use gateway_providers::stored_files::bucket_store;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -52,14 +55,31 @@ struct DirectBatchAsked {
 }
 
 impl FoundBatch {
+    /// One that passed as the provider tells it; `None`: it tells of none.
+    pub(super) fn passed(family: &dyn ToldBatches, told: &Value) -> Option<Self> {
+        let standing = family.standing(told.to_string().as_bytes())?;
+        // Lines say themselves which models they ask for.
+        let facts = BatchFacts { model: None, ..facts(told) };
+        Some(Self { standing, facts, made: None, files: [None, None] })
+    }
+
+    pub(super) fn made_with(self, made: NativeMade) -> Self {
+        Self { made: Some(made), ..self }
+    }
+
     /// What its lines ask.
     pub(super) fn endpoint(&self) -> &str {
-        let made = self.made.as_ref().map(|made| made.endpoint.as_str());
+        let made = self.made.as_ref().map(|made| made.endpoint.as_str()).filter(|endpoint| !endpoint.is_empty());
         made.or(self.facts.endpoint.as_deref()).unwrap_or("/v1/chat/completions")
     }
 
     pub(super) fn model(&self) -> Option<&str> {
         self.made.as_ref().and_then(|made| made.model.as_deref()).or(self.facts.model.as_deref())
+    }
+
+    /// It came by here, as only such ones are counted, and there is something to count.
+    pub(super) fn is_to_be_counted(&self) -> bool {
+        self.made.is_some() && self.has_results()
     }
 
     /// Whether there is something to read.
@@ -74,23 +94,22 @@ impl FoundBatch {
     }
 }
 
-impl DirectBatches<'_> {
-    fn slug(&self) -> &'static str {
-        self.services.slug()
+impl<'a> DirectBatches<'a> {
+    pub(super) fn reader(&self) -> BatchReader<'a> {
+        let DirectParts { calls, records, .. } = self.parts;
+        BatchReader { calls, records, asked: self.asked, services: self.services, family: self.family }
     }
 
-    pub(super) fn owner(&self) -> ObjectOwner {
-        own_objects::owner(self.asked.0)
+    fn slug(&self) -> &'static str {
+        self.services.slug()
     }
 
     fn place(&self) -> BatchPlace {
         BatchPlace::of(&self.services.aim().settings)
     }
 
-    /// What tells a batch from those of other targets.
-    pub(super) fn key(&self, native: &str) -> (String, String) {
-        let aim = self.services.aim();
-        (format!("{} {} {}", self.slug(), aim.base.authority(), aim.origin), native.to_owned())
+    fn keeper(&self) -> Vec<u8> {
+        objects::keeper_of(self.services.aim(), self.asked.0)
     }
 
     pub(super) async fn create(&self) -> Result<Value, DirectStop> {
@@ -142,10 +161,9 @@ impl DirectBatches<'_> {
         let metadata = new.metadata.map_or(Value::Null, Value::Object);
         let created = clock::now().secs();
         let made = NativeMade { endpoint: new.endpoint, input, model, metadata, created };
-        let (work, owner, key, noted) =
-            (self.parts.own.batches.clone(), self.owner(), self.key(&standing.id), made.clone());
-        let noting = self.parts.own.batches.apart(async move { work.note_made(owner, key, noted).await });
-        noting.await.map_err(own_objects::fault)?;
+        let (keeper, owner) = (self.keeper(), own_objects::owner(request));
+        let noting = self.parts.calls.bookings.note_made(owner, (&keeper, &standing.id), &made);
+        noting.await.map_err(|e| own_objects::fault(e.into()))?;
         let found = FoundBatch { standing, facts: BatchFacts::default(), made: Some(made), files: [None, None] };
         Ok(self.shown(&found))
     }
@@ -173,9 +191,9 @@ impl DirectBatches<'_> {
     /// `None`: it tells of none, or of one that is another workspace's.
     async fn read(&self, told: &[u8]) -> Result<Option<FoundBatch>, Fault> {
         let Some(standing) = self.family.standing(told) else { return Ok(None) };
-        let (work, owner, key) = (self.parts.own.batches.clone(), self.owner(), self.key(&standing.id));
-        let made = self.parts.own.batches.apart(async move { work.made(owner, key).await }).await;
-        let made = made.map_err(own_objects::fault)?;
+        let (keeper, owner) = (self.keeper(), own_objects::owner(self.asked.0));
+        let made = self.parts.calls.bookings.made(owner, (&keeper, &standing.id)).await;
+        let made = made.map_err(|e| own_objects::fault(e.into()))?;
         let told: Value = serde_json::from_slice(told).unwrap_or_default();
         let files = ["output_file", "error_file"].map(|name| told[name].as_str().map(str::to_owned));
         let found = FoundBatch { standing, facts: facts(&told), made, files };
@@ -229,7 +247,8 @@ impl DirectBatches<'_> {
     pub(super) fn shown(&self, found: &FoundBatch) -> Value {
         let FoundBatch { standing, facts, made, files } = found;
         let id = told_id(&standing.id);
-        let input = made.as_ref().map(|made| made.input.clone()).or_else(|| facts.input.clone());
+        let input = made.as_ref().map(|made| made.input.clone()).filter(|input| !input.is_empty());
+        let input = input.or_else(|| facts.input.clone());
         let input = match (bucket_store(self.slug()), self.asked.1.binds) {
             // As the client holds the address.
             (Some(store), false) => input.map(|uri| store.held(&uri)),

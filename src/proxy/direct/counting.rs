@@ -1,25 +1,41 @@
 //! What the lines of a provider's own batch cost, counted when it is first seen to have ended: each line by itself, at the
 //! price for batches, and once for all nodes and all looks at it. Nobody waits for it.
 
-use super::DirectStop;
-use super::batches::{DirectBatches, FoundBatch};
-use crate::batches::{BookedAnswer, CountingTurn};
+use super::batches::FoundBatch;
+use super::results::{BatchReader, ResultReading};
+use super::{DirectStop, objects, own_objects};
+use crate::batches::BookedAnswer;
+use crate::bookings::{BookingId, CountingTurn};
 use crate::proxy::exchange::book;
-use crate::proxy::own_objects::fault;
 use crate::proxy::record::PendingRecords;
 use gateway_domain::Fault;
 use gateway_providers::native_batches::{LineEnd, NativeLine};
 
-/// Lines that are noted, and then counted, in one go.
+/// Lines that are noted, and then counted, in one go, and their bytes.
 const AT_ONCE: usize = 100;
+const MOST_BYTES: usize = 1 << 20;
 
-impl DirectBatches<'_> {
+impl BatchReader<'_> {
+    /// `None`: it was made elsewhere, or for another workspace, and is none to count here.
+    pub(super) async fn made_here(self, found: FoundBatch) -> Option<FoundBatch> {
+        let (native, request) = (&found.standing.id, self.asked.0);
+        let keeper = objects::keeper_of(self.services.aim(), request);
+        let made = self.calls.bookings.made(own_objects::owner(request), (&keeper, native)).await;
+        match made {
+            Ok(made) => made.map(|made| found.made_with(made)),
+            Err(e) => {
+                tracing::warn!(batch = native, error = %e, "whether a provider's batch was made here is not known");
+                None
+            }
+        }
+    }
+
     /// Counts what was not counted yet. What goes wrong is tried again at a later look.
-    pub(super) async fn count(&self, found: FoundBatch) {
-        let native = found.standing.id.clone();
-        let (work, owner, key) = (self.parts.own.batches.clone(), self.owner(), self.key(&native));
-        let turn = self.parts.own.batches.apart(async move { work.begin_count(owner, key).await }).await;
-        match turn {
+    pub(super) async fn count(self, found: FoundBatch) {
+        let (native, bookings) = (found.standing.id.clone(), &self.calls.bookings);
+        let keeper = objects::keeper_of(self.services.aim(), self.asked.0);
+        let id = BookingId::of(&[b"batch", &keeper, native.as_bytes()]);
+        match bookings.begin(id, own_objects::owner(self.asked.0)).await {
             Ok(Some(turn)) => {
                 if let Err(why) = self.count_all(found, turn).await {
                     tracing::warn!(batch = native, why, "the results of a provider's batch were not all counted");
@@ -30,31 +46,31 @@ impl DirectBatches<'_> {
         }
     }
 
-    async fn count_all(&self, found: FoundBatch, turn: CountingTurn) -> Result<(), String> {
-        let told = |fault: Fault| fault.message().to_owned();
+    async fn count_all(self, found: FoundBatch, turn: CountingTurn) -> Result<(), String> {
+        let bookings = &self.calls.bookings;
+        let _seat = bookings.seat().await;
         let mut turn = Some(turn);
         let counted = self.count_lines(found, &mut turn).await;
         if let Some(turn) = turn {
-            let (work, is_done) = (self.parts.own.batches.clone(), counted.is_ok());
-            let ended = self.parts.own.batches.apart(async move { turn.end(&work, is_done).await }).await;
-            ended.map_err(fault).map_err(told)?;
+            turn.end(bookings, counted.is_ok()).await.map_err(|e| e.to_string())?;
         }
         counted.map_err(|stop| match stop {
-            DirectStop::Refused(fault) => told(fault),
+            DirectStop::Refused(fault) => fault.message().to_owned(),
             DirectStop::Told(said) => format!("the provider answers with status {}", said.status),
         })
     }
 
-    async fn count_lines(&self, found: FoundBatch, turn: &mut Option<CountingTurn>) -> Result<(), DirectStop> {
+    async fn count_lines(self, found: FoundBatch, turn: &mut Option<CountingTurn>) -> Result<(), DirectStop> {
         let before = turn.as_ref().map_or(0, CountingTurn::lines);
         let mut results = self.results(found)?;
         let mut number = 0;
         loop {
-            let mut some = Vec::with_capacity(AT_ONCE);
-            while some.len() < AT_ONCE {
+            let (mut some, mut bytes) = (Vec::with_capacity(AT_ONCE), 0);
+            while some.len() < AT_ONCE && bytes < MOST_BYTES {
                 let Some(line) = results.next().await? else { break };
                 number += 1;
                 if number > before {
+                    bytes += length(&line);
                     some.push((line, number));
                 }
             }
@@ -62,9 +78,8 @@ impl DirectBatches<'_> {
                 return Ok(());
             }
             let Some(holder) = turn.take() else { return Ok(()) };
-            let work = self.parts.own.batches.clone();
-            let noted = self.parts.own.batches.apart(async move { holder.counts(&work, number).await }).await;
-            *turn = noted.map_err(fault)?;
+            let noted = holder.counts(&self.calls.bookings, number).await;
+            *turn = noted.map_err(|e| own_objects::fault(e.into()))?;
             if turn.is_none() {
                 return Ok(());
             }
@@ -72,21 +87,21 @@ impl DirectBatches<'_> {
             for (line, number) in some {
                 self.count_line(&results.reading, (line, number), &mut records).await?;
             }
-            let background = self.parts.calls.guardrails.background();
-            records.drain().for_each(|noted| background.send(noted, self.parts.records));
+            let background = self.calls.guardrails.background();
+            records.drain().for_each(|noted| background.send(noted, self.records));
         }
     }
 
     async fn count_line(
-        &self,
-        reading: &super::results::ResultReading,
+        self,
+        reading: &ResultReading,
         (line, number): (NativeLine, u64),
         records: &mut PendingRecords,
     ) -> Result<(), Fault> {
         if !matches!(line.end, LineEnd::Answered { .. }) {
             return Ok(());
         }
-        let read = reading.read(self, (line, number)).await?;
+        let read = reading.read(self.asked, (line, number)).await?;
         let Some(answer) = read.answer else { return Ok(()) };
         let booked = BookedAnswer {
             status: answer.status,
@@ -96,7 +111,14 @@ impl DirectBatches<'_> {
             native: None,
             is_counted: true,
         };
-        records.push(book(self.parts.calls, (&read.request, self.asked.1), &booked).await?);
+        records.push(book(self.calls, (&read.request, self.asked.1), &booked).await?);
         Ok(())
+    }
+}
+
+const fn length(line: &NativeLine) -> usize {
+    match &line.end {
+        LineEnd::Answered { body, .. } => body.len(),
+        LineEnd::Cancelled | LineEnd::Expired => 0,
     }
 }

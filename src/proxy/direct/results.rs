@@ -7,13 +7,15 @@ use super::service::{ServiceCall, Services};
 use super::{BatchVerb, DirectAnswer, DirectStop, ResultFile, bad};
 use crate::batches::MOST_LINE;
 use crate::proxy::deliver::fallen;
-use crate::proxy::exchange::{LineRead, LineTarget};
+use crate::proxy::exchange::{CallParts, LineRead, LineTarget};
 use crate::proxy::request::{LineMark, Request, Route};
+use crate::proxy::routing::Routing;
 use crate::upstream::http1::{LineError, ResponseLines};
+use crate::writer::Records;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use gateway_providers::native_batches::direct::told_id;
-use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeState};
+use gateway_providers::native_batches::{BatchCall, LineEnd, NativeLine, NativeState, ToldBatches};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -21,10 +23,21 @@ use std::collections::VecDeque;
 /// Bytes that are sent in one go.
 const PIECE: usize = 64 << 10;
 
+/// What results are read with.
+#[derive(Clone, Copy)]
+pub(super) struct BatchReader<'a> {
+    pub(super) calls: &'a CallParts,
+    /// Where lines are told that are counted.
+    pub(super) records: &'a Records,
+    pub(super) asked: (&'a Request, &'a Routing),
+    pub(super) services: &'a Services<'a>,
+    pub(super) family: &'static dyn ToldBatches,
+}
+
 /// The lines of one batch's results, in the provider's order.
 pub(super) struct NativeResults<'a> {
     services: &'a Services<'a>,
-    family: &'static dyn NativeBatches,
+    family: &'static dyn ToldBatches,
     told: VecDeque<NativeLine>,
     calls: VecDeque<BatchCall>,
     open: Option<ResponseLines>,
@@ -51,7 +64,7 @@ pub(super) struct ReadResult {
 
 /// One of the two files of a batch's results, on its way down.
 pub(super) struct ResultLines<'a> {
-    batches: &'a DirectBatches<'a>,
+    asked: (&'a Request, &'a Routing),
     results: NativeResults<'a>,
     file: ResultFile,
     number: u64,
@@ -69,7 +82,7 @@ impl ResultLines<'_> {
         while text.len() < PIECE {
             let Some(line) = self.results.next().await? else { break };
             self.number += 1;
-            let read = self.results.reading.read(self.batches, (line, self.number)).await?;
+            let read = self.results.reading.read(self.asked, (line, self.number)).await?;
             if read.is_good == (self.file == ResultFile::Output) {
                 text.extend_from_slice(read.line.to_string().as_bytes());
                 text.push(b'\n');
@@ -79,13 +92,13 @@ impl ResultLines<'_> {
     }
 }
 
-impl DirectBatches<'_> {
+impl<'a> DirectBatches<'a> {
     /// `ended`: a batch whose lines are to be counted.
     pub(super) async fn answer(
         &self,
         verb: BatchVerb,
         ended: &mut Option<FoundBatch>,
-    ) -> Result<DirectAnswer<'_>, DirectStop> {
+    ) -> Result<DirectAnswer<'a>, DirectStop> {
         match verb {
             BatchVerb::Create => self.create().await.map(DirectAnswer::Json),
             BatchVerb::List => self.list().await.map(DirectAnswer::Json),
@@ -93,22 +106,24 @@ impl DirectBatches<'_> {
             BatchVerb::Show(id) => {
                 let found = self.find(&id).await?;
                 let shown = self.shown(&found);
-                *ended = Some(found).filter(FoundBatch::has_results);
+                *ended = Some(found).filter(FoundBatch::is_to_be_counted);
                 Ok(DirectAnswer::Json(shown))
             }
             BatchVerb::Results(id, file) => {
-                let results = self.results(self.find(&id).await?)?;
-                let mut lines = ResultLines { batches: self, results, file, number: 0, first: None };
+                let results = self.reader().results(self.find(&id).await?)?;
+                let mut lines = ResultLines { asked: self.asked, results, file, number: 0, first: None };
                 lines.first = lines.piece().await?;
                 // Whoever reads them without a look at the batch pays for it all the same.
-                *ended = Some(self.find(&id).await?);
+                *ended = Some(self.find(&id).await?).filter(FoundBatch::is_to_be_counted);
                 Ok(DirectAnswer::Lines(Box::new(lines)))
             }
         }
     }
+}
 
+impl<'a> BatchReader<'a> {
     /// The results of one that has ended.
-    pub(super) fn results(&self, found: FoundBatch) -> Result<NativeResults<'_>, Fault> {
+    pub(super) fn results(self, found: FoundBatch) -> Result<NativeResults<'a>, Fault> {
         if !found.has_results() {
             return Err(bad("batch_id", "has no output, or none yet"));
         }
@@ -170,10 +185,9 @@ impl ResultReading {
     /// `number`: from 1, in the provider's order.
     pub(super) async fn read(
         &self,
-        batches: &DirectBatches<'_>,
+        (request, routing): (&Request, &Routing),
         (line, number): (NativeLine, u64),
     ) -> Result<ReadResult, Fault> {
-        let (request, routing) = batches.asked;
         let id = format!("batch_req_{}_{number}", self.batch);
         let body = stand_in(self.route.operation, self.model.as_deref());
         let trace = format!("{}-{number}", self.batch);

@@ -5,7 +5,7 @@ use super::{DirectStop, ProviderSaid};
 use crate::proxy::call::raw_call;
 use crate::proxy::deliver::{fallen, timed_out};
 use crate::proxy::exchange::CallParts;
-use crate::proxy::head::of_own;
+use crate::proxy::head::{of_own, provider_headers};
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::target::{self, Aim};
@@ -16,7 +16,7 @@ use gateway_domain::cloud::CloudService;
 use gateway_domain::{Dialect, Fault, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
 use gateway_providers::stored_files::told_in_xml;
-use gateway_providers::{Adapter as _, Endpoint, Outgoing, Pieces, Raw};
+use gateway_providers::{Adapter as _, Call, Endpoint, Outgoing, Pieces, Raw};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +30,8 @@ pub(super) struct Services<'a> {
     pub(super) request: &'a Request,
     routing: &'a Routing,
     aim: Aim,
+    /// Paths are written, and headers sent, as for calls of clients that pass as they are.
+    pub(super) relays: bool,
     /// Microseconds that the provider was waited for.
     waited: AtomicU64,
 }
@@ -70,7 +72,7 @@ impl ServiceCall {
 
 impl<'a> Services<'a> {
     pub(super) fn new(parts: &'a CallParts, (request, routing): (&'a Request, &'a Routing), aim: Aim) -> Self {
-        Self { parts, request, routing, aim, waited: AtomicU64::new(0) }
+        Self { parts, request, routing, aim, relays: false, waited: AtomicU64::new(0) }
     }
 
     pub(super) const fn aim(&self) -> &Aim {
@@ -141,13 +143,19 @@ impl<'a> Services<'a> {
         let aim = self.permit(call.at)?;
         let known = Raw(aim.adapter).endpoint(Operation::Proxy, Dialect::OpenAi);
         let endpoint = known.unwrap_or(Endpoint { path: "".into(), headers: &[] });
+        let path = self.relayed(&aim, &call)?;
         let (held, upload) = match call.body {
             ServiceBody::None => (Bytes::new(), None),
             ServiceBody::Held(bytes) => (bytes, None),
             ServiceBody::Streamed(upload) => (Bytes::new(), Some(upload)),
         };
         let body = Pieces::One(held);
-        let out = Outgoing { path: Some(call.path), headers: call.headers, body, adjusted: Vec::new() };
+        let mut headers = call.headers;
+        if self.relays {
+            let told = provider_headers(self.request, self.routing.plan.leaf(), &aim);
+            headers.extend(told.map(|(name, value)| (HeaderName::from_static(name), value.clone())));
+        }
+        let out = Outgoing { path: Some(path), headers, body, adjusted: Vec::new() };
         let mut head = of_own(&aim, call.method, (&endpoint, &out))?;
         if let Some(upload) = &upload {
             head.set_framing(Framing::Length(upload.length));
@@ -178,6 +186,26 @@ impl<'a> Services<'a> {
         Ok(response)
     }
 
+    /// The path as the target writes it.
+    fn relayed(&self, aim: &Aim, call: &ServiceCall) -> Result<String, Fault> {
+        if !self.relays {
+            return Ok(call.path.clone());
+        }
+        let (operation, method, settings) = (Operation::Proxy, &call.method, &*aim.settings);
+        let body = &Bytes::new();
+        let passing = Call {
+            operation,
+            method,
+            tail: &call.path,
+            query: None,
+            body,
+            form: None,
+            settings,
+            ..raw_call(self.request)
+        };
+        Ok(Raw(aim.adapter).relayed(&passing)?.unwrap_or_else(|| call.path.clone()))
+    }
+
     /// A refusal as clients of OpenAI's read it. Stores speak XML.
     fn said(&self, status: u16, headers: &HeaderMap, body: &Bytes) -> DirectStop {
         let body = match told_in_xml(body) {
@@ -185,7 +213,7 @@ impl<'a> Services<'a> {
             Some(message) => json!({ "error": { "code": status, "message": message } }).to_string().into(),
             None => body.clone(),
         };
-        let call = gateway_providers::Call { operation: Operation::ChatCompletions, ..raw_call(self.request) };
+        let call = Call { operation: Operation::ChatCompletions, ..raw_call(self.request) };
         let failure = self.aim.adapter.failed(&call, status, headers, &body);
         DirectStop::Told(ProviderSaid { status: failure.status, body: failure.body })
     }

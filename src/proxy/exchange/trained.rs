@@ -6,16 +6,14 @@ use super::{CallParts, Exchange};
 use crate::batches::BookedAnswer;
 use crate::bookings::BookingId;
 use crate::proxy::deliver::Outcome;
-use crate::proxy::objects;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
-use crate::proxy::target::{self, Credential};
+use crate::proxy::{objects, own_objects, target};
 use gateway_domain::path::decoded;
 use gateway_domain::record::LogRecord;
 use gateway_domain::usage::UsageDetail;
 use gateway_domain::{Operation, Usage};
 use serde::Deserialize;
-use std::borrow::Cow;
 
 /// As OpenAI's interface tells it.
 #[derive(Debug, Deserialize)]
@@ -64,14 +62,9 @@ async fn counted(
 ) -> Option<Box<LogRecord>> {
     let aim = target::resolve(routing.plan.leaf(), routing.inline, request).ok()?;
     let native = native(request)?;
-    // Workspaces may share what keeps the job.
-    let keeper: Cow<'_, [u8]> = match &aim.credential {
-        Credential::Managed(upstream) => upstream.integration.0.as_bytes().to_vec().into(),
-        Credential::Own(_) | Credential::None => objects::place_of(&aim, request).into(),
-    };
+    let keeper = objects::keeper_of(&aim, request);
     let id = BookingId::of(&[b"finetune", &keeper, native.as_bytes()]);
-    let tenant = &request.caller.tenant;
-    match parts.bookings.claim(id, (tenant.org.id, tenant.workspace.id), job.finished_at).await {
+    match parts.bookings.claim(id, own_objects::owner(request), job.finished_at).await {
         Ok(true) => {}
         Ok(false) => return None,
         Err(e) => {

@@ -1,0 +1,236 @@
+//! A provider's own batches at families that speak OpenAI's interface for them. Calls pass as they are, and each line is
+//! counted once, when the batch is first seen to have ended.
+
+use crate::batches::{CHAT, text};
+use crate::direct_batches::{call, counted};
+use crate::family_batches::{cost, jsonl, prompt, used};
+use crate::harness::{Gateway, Seen, Upstream, reply, with};
+use gateway_testing::Postgres;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+const BATCH: &str = "/v1/batches/batch_one";
+
+/// Below whatever address the provider has.
+fn path(seen: &Seen) -> &str {
+    let path = seen.target.split('?').next().unwrap_or_default();
+    let from = ["/files", "/batches", "/chat"].iter().find_map(|root| path.find(root));
+    from.map_or(path, |from| &path[from..])
+}
+
+fn told(name: &str, status: &str, has_results: bool) -> Value {
+    let file = |what: &str| if has_results { json!(format!("file-{what}-{name}")) } else { Value::Null };
+    json!({ "id": format!("batch_{name}"), "object": "batch", "status": status, "endpoint": CHAT, "input_file_id": "file-in",
+            "output_file_id": file("out"), "error_file_id": file("err"), "model": "gpt-5.5", "created_at": 1 })
+}
+
+/// A provider whose batch has ended when it is first looked at, unless it was cancelled before.
+fn answer(name: &str, seen: &Seen, is_cancelled: &AtomicBool) -> Vec<u8> {
+    let line = |n: usize, response: Value, error: Value| json!({ "id": "r", "custom_id": format!("line-{n}"), "response": response, "error": error });
+    let answered = |n: usize| line(n, json!({ "status_code": 200, "request_id": "r", "body": used(n) }), Value::Null);
+    let ended = || told(name, if is_cancelled.load(SeqCst) { "cancelled" } else { "completed" }, true);
+    let made = format!("/batches/batch_{name}");
+    match (seen.method.as_str(), path(seen)) {
+        ("POST", "/files") => {
+            reply::json(200, &json!({ "id": format!("file-in-{name}"), "object": "file", "purpose": "batch" }))
+        }
+        ("POST", "/batches") => reply::json(200, &told(name, "validating", false)),
+        ("POST", path) if path == format!("{made}/cancel") => {
+            is_cancelled.store(true, SeqCst);
+            reply::json(200, &told(name, "cancelling", false))
+        }
+        ("GET", path) if path == made => reply::json(200, &ended()),
+        ("GET", "/batches/batch_elsewhere") => {
+            reply::json(200, &with(ended(), json!({ "id": "batch_elsewhere", "output_file_id": "file-elsewhere" })))
+        }
+        ("GET", "/batches") => reply::json(200, &json!({ "object": "list", "data": [ended()], "has_more": false })),
+        ("GET", path) if path == format!("/files/file-out-{name}/content") => {
+            jsonl(&[answered(2), answered(0), answered(1)])
+        }
+        ("GET", path) if path == format!("/files/file-err-{name}/content") => {
+            let refused = json!({ "status_code": 400, "body": { "error": { "message": "too long" } } });
+            let expired = json!({ "code": "batch_expired", "message": "too late" });
+            jsonl(&[line(3, refused, Value::Null), line(4, Value::Null, expired)])
+        }
+        ("POST", "/chat/completions") => {
+            let asked = seen.json()["messages"][1]["content"].as_str().unwrap_or_default().to_owned();
+            reply::json(200, &used(asked.trim_start_matches("line-").parse().unwrap_or_default()))
+        }
+        _ => reply::error(404, &[]),
+    }
+}
+
+async fn provider(name: &'static str) -> Upstream {
+    let is_cancelled = AtomicBool::new(false);
+    Upstream::replying(move |seen| answer(name, seen, &is_cancelled)).await
+}
+
+fn of(upstream: &Upstream, family: &str) -> Value {
+    json!({ "provider": family, "api_key": "sk-upstream", "custom_host": upstream.url() })
+}
+
+fn asked(file: &str) -> Value {
+    json!({ "input_file_id": file, "endpoint": CHAT, "completion_window": "24h" })
+}
+
+async fn made(gateway: &Gateway, config: &Value) -> Value {
+    gateway.post("/v1/batches").config(config).json(&asked("file-in")).send().await.expect(200).json()
+}
+
+fn reads(upstream: &Upstream, file: &str) -> Vec<String> {
+    let wanted = format!("/files/{file}/content");
+    upstream.seen().iter().filter(|seen| path(seen) == wanted).map(|seen| seen.target.clone()).collect()
+}
+
+/// Nothing of such a trace was recorded, though what came after it was.
+async fn uncounted(gateway: &Gateway, config: &Value, trace: &str) {
+    let mark = format!("after-{trace}");
+    let plain = gateway.chat().config(config).header("x-gateway-trace-id", &mark).json(&prompt("gpt-5.5", 0));
+    plain.send().await.expect(200);
+    cost(gateway, &mark).await;
+    let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+    assert_eq!(list["total"], 0, "{list}");
+}
+
+/// Cached tokens at their rate, and the rates of long prompts for the line that is long, though all lines together are longer.
+#[tokio::test]
+async fn each_line_is_counted_once_and_priced_by_itself() {
+    let gateway = Gateway::start().await;
+    let upstream = provider("one").await;
+    let config = of(&upstream, "openai");
+    assert_eq!(made(&gateway, &config).await, told("one", "validating", false), "it passes as it is");
+    for _ in 0..50 {
+        let batch = call(&gateway, &config, "GET", BATCH).send().await.expect(200).json();
+        assert_eq!(batch, told("one", "completed", true));
+    }
+    let costs = counted(&gateway, "batch_one", 4).await;
+    assert_eq!([reads(&upstream, "file-out-one").len(), reads(&upstream, "file-err-one").len()], [1, 1]);
+    for (number, n) in [(1, 2), (2, 0), (3, 1)] {
+        let trace = format!("plain-{n}");
+        let plain = gateway.chat().config(&config).header("x-gateway-trace-id", &trace).json(&prompt("gpt-5.5", n));
+        plain.send().await.expect(200);
+        let (full, own) = (cost(&gateway, &trace).await, costs[&format!("batch_one-{number}")]);
+        assert!(full > 0.0 && (own * 2.0 - full).abs() < 1e-6, "line {n}: {own} in the batch, {full} outside");
+    }
+    let [long, base, cached, refused] = [1, 2, 3, 4].map(|number| costs[&format!("batch_one-{number}")]);
+    assert!(cached < base / 2.0 && refused.abs() < 1e-12, "{cached} and {refused} of {base}");
+    assert!(long > base * 1.5 * 1.1, "one and a half times as long, at higher rates: {long} of {base}");
+    // One that the provider let expire was answered by nobody.
+    uncounted(&gateway, &config, "batch_one-5").await;
+}
+
+#[tokio::test]
+async fn one_that_was_made_elsewhere_is_nobodys_here() {
+    let gateway = Gateway::start().await;
+    let upstream = provider("one").await;
+    let configurations = json!({ "custom_host": upstream.url() });
+    let [mine, theirs] = gateway.admin().sharing("openai", Some("sk-shared"), &configurations).await;
+    let by = |key: &str, method: &str, path: &str| gateway.call(method, path).key(key).provider("@p");
+    by(&mine, "POST", "/v1/batches").json(&asked("file-in")).send().await.expect(200);
+    by(&theirs, "GET", BATCH).send().await.expect(200);
+    by(&mine, "GET", "/v1/batches/batch_elsewhere").send().await.expect(200);
+    let config = of(&upstream, "openai");
+    uncounted(&gateway, &config, "batch_one-1").await;
+    uncounted(&gateway, &config, "batch_elsewhere-1").await;
+    assert!(reads(&upstream, "file-out-one").is_empty() && reads(&upstream, "file-elsewhere").is_empty());
+    by(&mine, "GET", BATCH).send().await.expect(200);
+    counted(&gateway, "batch_one", 4).await;
+}
+
+#[tokio::test]
+async fn nodes_of_one_database_count_it_once() {
+    let shared =
+        tokio::task::spawn_blocking(|| (Postgres::shared(), Postgres::shared().create("passed_batches"))).await;
+    let (_postgres, url): (Arc<Postgres>, String) = shared.expect("no panic");
+    let one = Gateway::with(&["--database-url", &url]).await;
+    let key = one.folder().join("data/master.key").display().to_string();
+    let other = Gateway::with(&["--database-url", &url, "--master-key-file", &key]).await;
+    let upstream = provider("one").await;
+    let config = of(&upstream, "openai");
+    made(&one, &config).await;
+    let looks = (0..20).map(|n| call(if n % 2 == 0 { &one } else { &other }, &config, "GET", BATCH).send());
+    for answer in futures_util::future::join_all(looks).await {
+        answer.expect(200);
+    }
+    counted(&one, "batch_one", 4).await;
+    assert_eq!([reads(&upstream, "file-out-one").len(), reads(&upstream, "file-err-one").len()], [1, 1]);
+}
+
+/// Results are read where a client would read them, with what its request says of headers.
+#[tokio::test]
+async fn a_list_or_a_cancelled_one_is_a_look_too_at_each_family() {
+    for family in ["openai", "azure-openai", "groq", "together-ai"] {
+        let gateway = Gateway::start().await;
+        let upstream = provider("one").await;
+        let azure =
+            json!({ "azure_resource_name": "r", "azure_deployment_id": "gpt-5.5", "azure_api_version": "2025-01-01" });
+        let organisation = json!({ "openai_organization": "org-1" });
+        let config = match family {
+            "azure-openai" => with(of(&upstream, family), azure),
+            "openai" => with(of(&upstream, family), organisation),
+            _ => of(&upstream, family),
+        };
+        made(&gateway, &config).await;
+        let cancelled = call(&gateway, &config, "POST", &format!("{BATCH}/cancel")).send().await.expect(200).json();
+        assert_eq!(cancelled["status"], "cancelling");
+        let list = call(&gateway, &config, "GET", "/v1/batches?limit=5").send().await.expect(200).json();
+        assert_eq!(list["data"][0]["status"], "cancelled");
+        counted(&gateway, "batch_one", 4).await;
+        call(&gateway, &config, "GET", "/v1/files/file-out-one/content").send().await.expect(200);
+        let seen = reads(&upstream, "file-out-one");
+        assert_eq!((seen.len(), &seen[0]), (2, &seen[1]), "{family}");
+        let by = |seen: &Seen| seen.header("openai-organization").map(str::to_owned);
+        let told = upstream.seen().iter().filter(|seen| path(seen).contains("file-out")).map(by).collect::<Vec<_>>();
+        assert_eq!(told, vec![(family == "openai").then(|| "org-1".to_owned()); 2], "{family}");
+    }
+}
+
+#[tokio::test]
+async fn among_several_targets_its_ids_lead_to_the_one_that_has_it() {
+    let gateway = Gateway::start().await;
+    let upstreams = [provider("one").await, provider("other").await];
+    for mode in ["loadbalance", "fallback"] {
+        let targets: Vec<Value> = upstreams.iter().map(|upstream| of(upstream, "openai")).collect();
+        let config = json!({ "strategy": { "mode": mode }, "targets": targets });
+        // As often as it takes to reach both; a fallback has the first alone.
+        let mut found = std::collections::BTreeMap::new();
+        for _ in 0..200 {
+            let answer = gateway.post("/v1/batches").config(&config).json(&asked("file-in")).send().await.expect(200);
+            let place = answer.header("x-gateway-last-used-option-index").unwrap_or_default().to_owned();
+            found.insert(place, text(&answer.json(), "id"));
+            if found.len() == if mode == "fallback" { 1 } else { 2 } {
+                break;
+            }
+        }
+        for (number, (place, id)) in found.iter().enumerate() {
+            assert_eq!(*place, format!("config.targets[{number}]"));
+            assert!(id.starts_with("batch_gw1_"), "bound: {id}");
+            let name = ["one", "other"][number];
+            let before = upstreams[1 - number].seen().len();
+            let path = format!("/v1/batches/{id}");
+            let pinned = async |method: &str, path: &str| {
+                let answer = call(&gateway, &config, method, path).send().await.expect(200);
+                assert_eq!(answer.header("x-gateway-last-used-option-index"), Some(place.as_str()));
+                answer
+            };
+            for _ in 0..5 {
+                let batch = pinned("GET", &path).await.json();
+                assert_eq!(batch["id"], json!(id));
+                let files = ["output_file_id", "error_file_id"].map(|file| text(&batch, file));
+                for file in files {
+                    assert!(file.starts_with("file-gw1_"), "{file}");
+                    pinned("GET", &format!("/v1/files/{file}/content")).await;
+                }
+            }
+            assert_eq!(pinned("POST", &format!("{path}/cancel")).await.json()["id"], json!(id));
+            assert_eq!(upstreams[1 - number].seen().len(), before, "nobody else is asked");
+            // By the provider's own name, which nobody else is told.
+            counted(&gateway, &format!("batch_{name}"), 4).await;
+            let mut other = id.clone().into_bytes();
+            other[20] = if other[20] == b'A' { b'B' } else { b'A' };
+            let other = String::from_utf8(other).expect("text");
+            call(&gateway, &config, "GET", &format!("/v1/batches/{other}")).send().await.expect(404);
+        }
+    }
+}
