@@ -2,7 +2,7 @@
 //! counted once, when the batch is first seen to have ended.
 
 use crate::batches::{CHAT, text};
-use crate::direct_batches::{call, counted};
+use crate::direct_batches::{call, counted, counted_lines};
 use crate::family_batches::{cost, jsonl, prompt, used};
 use crate::harness::{Gateway, Seen, Upstream, reply, with};
 use gateway_testing::Postgres;
@@ -233,4 +233,49 @@ async fn among_several_targets_its_ids_lead_to_the_one_that_has_it() {
             call(&gateway, &config, "GET", &format!("/v1/batches/{other}")).send().await.expect(404);
         }
     }
+}
+
+/// Results are read by the gateway in pieces, however many there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_results_are_counted_in_little_memory() {
+    const LINES: usize = 800;
+    let gateway = Gateway::start().await;
+    let line = |n: usize| {
+        let body = with(used(0), json!({ "filler": "x".repeat(128 << 10) }));
+        json!({ "id": "r", "custom_id": format!("line-{n}"), "response": { "status_code": 200, "body": body }, "error": null })
+    };
+    let results = jsonl(&(0..LINES).map(line).collect::<Vec<_>>());
+    assert!(results.len() > 100 << 20);
+    let is_cancelled = AtomicBool::new(false);
+    let upstream = Upstream::replying(move |seen| match path(seen) {
+        "/files/file-out-one/content" => results.clone(),
+        "/files/file-err-one/content" => jsonl(&[]),
+        _ => answer("one", seen, &is_cancelled),
+    });
+    let upstream = upstream.await;
+    let config = of(&upstream, "openai");
+    made(&gateway, &config).await;
+    uncounted(&gateway, &config, "warm").await;
+    let before = gateway.memory("VmHWM");
+    call(&gateway, &config, "GET", BATCH).send().await.expect(200);
+    counted_lines(&gateway, "batch_one", &[1, LINES as u64]).await;
+    let grown = gateway.memory("VmHWM").saturating_sub(before);
+    assert!(grown < 64, "{grown} MiB more at most");
+}
+
+/// What a batch used beyond a budget is debt.
+#[tokio::test]
+async fn what_lines_used_counts_for_budgets() {
+    let gateway = Gateway::start().await;
+    let upstream = provider("one").await;
+    let config = of(&upstream, "openai");
+    let limited = json!({ "usage_limits": { "type": "tokens", "credit_limit": 1000 } });
+    let (_, key) = gateway.admin().workspace_key("limited", limited).await;
+    let by = |method: &str, path: &str| call(&gateway, &config, method, path).key(&key);
+    by("POST", "/v1/batches").json(&asked("file-in")).send().await.expect(200);
+    by("GET", BATCH).send().await.expect(200);
+    counted(&gateway, "batch_one", 4).await;
+    let chat = || async { by("POST", "/v1/chat/completions").json(&prompt("gpt-5.5", 0)).send().await.status };
+    assert_eq!(chat().await, 412);
+    by("GET", BATCH).send().await.expect(200);
 }
