@@ -58,8 +58,7 @@ impl FoundBatch {
     /// One that passed as the provider tells it; `None`: it tells of none.
     pub(super) fn passed(family: &dyn ToldBatches, told: &Value) -> Option<Self> {
         let standing = family.standing(told.to_string().as_bytes())?;
-        // Lines say themselves which models they ask for.
-        let facts = BatchFacts { model: None, ..facts(told) };
+        let facts = facts(told);
         Some(Self { standing, facts, made: None, files: [None, None] })
     }
 

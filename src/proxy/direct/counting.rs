@@ -106,7 +106,7 @@ impl BatchReader<'_> {
         let booked = BookedAnswer {
             status: answer.status,
             asked: None,
-            model: answer.model,
+            model: answer.model.or_else(|| reading.told_model.clone()),
             usage: answer.usage,
             native: None,
             is_counted: true,

@@ -20,6 +20,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
+const IMAGES: &str = "/v1/images/generations";
+const IMAGE_EDITS: &str = "/v1/images/edits";
 /// Bytes that are sent in one go.
 const PIECE: usize = 64 << 10;
 
@@ -51,6 +53,8 @@ pub(super) struct ResultReading {
     pub(super) batch: String,
     pub(super) route: Route,
     model: Option<String>,
+    /// That of all lines, where an answer names none.
+    pub(super) told_model: Option<String>,
 }
 
 /// One as it is told.
@@ -128,8 +132,12 @@ impl<'a> BatchReader<'a> {
             return Err(bad("batch_id", "has no output, or none yet"));
         }
         let unknown = || bad("batch_id", "asks for what has no route here");
-        let route = route_of(found.endpoint()).ok_or_else(unknown)?;
-        let (model, batch) = (found.model().map(str::to_owned), told_id(&found.standing.id).to_owned());
+        // What a call asks for in a form lines ask for in JSON, and answers are alike.
+        let endpoint = if found.endpoint() == IMAGE_EDITS { IMAGES } else { found.endpoint() };
+        let route = route_of(endpoint).ok_or_else(unknown)?;
+        let (told_model, batch) = (found.model().map(str::to_owned), told_id(&found.standing.id).to_owned());
+        // Lines that pass as they are say themselves what they ask for.
+        let model = told_model.clone().filter(|_| !self.services.relays);
         let may_lack = found.standing.state != NativeState::Completed;
         Ok(NativeResults {
             services: self.services,
@@ -138,7 +146,7 @@ impl<'a> BatchReader<'a> {
             calls: found.standing.results.into(),
             open: None,
             may_lack,
-            reading: ResultReading { batch, route, model },
+            reading: ResultReading { batch, route, model, told_model },
         })
     }
 }
