@@ -29,6 +29,7 @@ pub(crate) use run::LineSetup;
 pub(crate) use runner::Runner;
 pub(crate) use spool::{BadLine, Spool, SpooledLine};
 
+use crate::downloads::Downloads;
 use gateway_domain::ports::{Blobs, Jobs, OwnedObjects};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,7 @@ pub(crate) struct Batches {
     pub(crate) runtime: Handle,
     /// There is a batch to run.
     pub(crate) made: Notify,
+    pub(crate) downloads: Arc<Downloads>,
 }
 
 impl std::fmt::Debug for Batches {

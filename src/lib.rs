@@ -8,6 +8,7 @@ mod cli;
 mod clock;
 mod configuration;
 mod connections;
+mod downloads;
 mod explain;
 mod explanations;
 mod guardrails;

@@ -28,6 +28,7 @@ mod watcher;
 use crate::bookings::Bookings;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
+use crate::downloads::Downloads;
 use crate::explanations::Explainer;
 use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
 use crate::health::HealthComponents;
@@ -142,7 +143,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process, McpBacking::new(app, (&metrics, &control), &calling.programs)?)?,
         own_tokens: OwnTokens::default(),
-        batches: batches::open(&settings, &booted, (&metrics, &control))?,
+        batches: batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?,
         explainer,
         names,
         settings: proxy,
@@ -199,6 +200,7 @@ struct Calling {
     dns: Dns,
     dialer: Arc<Dialer>,
     credentials: Arc<Credentials>,
+    downloads: Arc<Downloads>,
     guardrails: Arc<Guardrails>,
     unpriced: UnpricedCalls,
     bookings: Bookings,
@@ -229,6 +231,8 @@ impl Calling {
         let dialer = Arc::new(dialer);
         let credentials = Credentials::new(outbound(booted)?, places(settings), control.handle().clone());
         let credentials = Arc::new(credentials);
+        let calls = CheckedCalls::new(dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn);
+        let downloads = Arc::new(Downloads::new(calls));
         let calls = CheckedCalls::new(dialer.clone(), booted.trusted.clone(), AfterErrors::Rest);
         let outside = OutsideAnswers::new(Arc::new(calls), credentials.clone());
         let guardrails = Arc::new(Guardrails::new(outside, booted.trusted.clone(), control.handle().clone()));
@@ -238,7 +242,8 @@ impl Calling {
         let bookings = Bookings::new(Arc::new(booted.database.clone()), control.handle().clone());
         let (specs, path) = (settings.mcp.specs()?, program_path());
         let programs = Arc::new(Programs::new(specs, path, settings.mcp_programs, control.handle().clone()));
-        Ok(Self { dns, dialer, credentials, guardrails, unpriced, bookings, ids, explainer: Arc::default(), programs })
+        let explainer = Arc::default();
+        Ok(Self { dns, dialer, credentials, downloads, guardrails, unpriced, bookings, ids, explainer, programs })
     }
 
     fn parts(
@@ -248,11 +253,12 @@ impl Calling {
         shelves: Shelves,
         (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
-        let Self { dialer, credentials, guardrails, unpriced, bookings, ids, .. } = self;
+        let Self { dialer, credentials, downloads, guardrails, unpriced, bookings, ids, .. } = self;
         let Shelves { cache, kept } = shelves;
         CallParts {
             dialer,
             credentials,
+            downloads,
             guardrails,
             counters,
             shield,

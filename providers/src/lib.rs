@@ -19,6 +19,7 @@ pub mod frames;
 mod gemini;
 #[cfg(test)]
 mod golden;
+pub mod kept_files;
 mod length;
 mod model;
 mod model_place;

@@ -5,6 +5,7 @@
 mod anthropic;
 mod bedrock;
 pub mod direct;
+mod fireworks;
 mod google;
 mod mistral;
 mod openai;
@@ -19,6 +20,9 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+/// Reads addresses elsewhere in what a provider tells.
+pub type ReadAddresses = fn(&[u8]) -> Vec<String>;
 
 /// A call of the provider, by a path below the address of one of its services.
 #[derive(Debug)]
@@ -76,7 +80,7 @@ pub struct NewBatchAsk<'a> {
 #[serde(default)]
 pub struct BatchPlace {
     pub bucket: Option<String>,
-    /// Project and region, as paths of Google's name them.
+    /// What paths begin with: project and region as Google's name them, or the account.
     pub parent: Option<String>,
 }
 
@@ -84,8 +88,9 @@ impl BatchPlace {
     pub fn of(settings: &Settings) -> Self {
         let bucket = settings.get("aws_s3_bucket").or_else(|| settings.get("vertex_storage_bucket_name"));
         let located = settings.get("vertex_region").and_then(|region| Some((vertex_project(settings)?, region)));
-        let parent = located.map(|(project, region)| format!("projects/{project}/locations/{region}"));
-        Self { bucket: bucket.map(str::to_owned), parent }
+        let project = located.map(|(project, region)| format!("projects/{project}/locations/{region}"));
+        let account = || settings.get("fireworks_account_id").map(|account| format!("accounts/{account}"));
+        Self { bucket: bucket.map(str::to_owned), parent: project.or_else(account) }
     }
 }
 
@@ -143,6 +148,10 @@ pub enum LineEnd {
 pub trait ToldBatches: Sync {
     /// `None`: this tells of no batch.
     fn standing(&self, body: &[u8]) -> Option<NativeStanding>;
+    /// Addresses elsewhere at which results are, where the family tells those in their place.
+    fn addresses(&self) -> Option<ReadAddresses> {
+        None
+    }
     /// A line of the results; `None`: it tells of none.
     fn answer(&self, line: &[u8]) -> Option<NativeLine>;
 }
@@ -173,13 +182,28 @@ pub trait NativeBatches: ToldBatches {
     }
     /// A line as it goes up, without what stands between lines.
     fn line(&self, line: &NewLine<'_>) -> Vec<u8>;
+    /// What is asked for before a file goes up, once for each: that it is there already is no fault.
+    fn ahead(&self, _new: &NewBatchAsk<'_>, _lines: u64) -> Option<BatchCall> {
+        None
+    }
     /// How lines go up ahead of the batch, as a file of the provider's; `None`: they go with it.
     fn upload(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }
+    /// Whether what goes up has its name already, and is refused with a 409 where it is there.
+    fn takes_once(&self) -> bool {
+        false
+    }
     /// What the provider calls the file that went up.
     fn uploaded(&self, _new: &NewBatchAsk<'_>, _body: &[u8]) -> Option<String> {
         None
+    }
+    /// Asks whether what went up can be read yet.
+    fn readiness(&self, _file: &str) -> Option<BatchCall> {
+        None
+    }
+    fn is_ready(&self, _body: &[u8]) -> bool {
+        true
     }
     /// Removes what went up.
     fn removal(&self, _file: &str) -> Option<BatchCall> {
@@ -191,7 +215,7 @@ pub trait NativeBatches: ToldBatches {
         None
     }
     /// Finds one that an earlier process may have asked for; `None`: the family has no way to.
-    fn search(&self) -> Option<BatchCall> {
+    fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }
     /// The one that was made with this name of the gateway's.
@@ -200,6 +224,10 @@ pub trait NativeBatches: ToldBatches {
     }
     fn look(&self, id: &str) -> BatchCall;
     fn cancel(&self, id: &str) -> BatchCall;
+    /// Whether one that was cancelled is not there any more.
+    fn forgets_cancelled(&self) -> bool {
+        false
+    }
 }
 
 /// The interface of a family; `None`: it is OpenAI's, or there is none.
@@ -207,6 +235,7 @@ pub fn native_batches(slug: &str) -> Option<&'static dyn NativeBatches> {
     match slug {
         "anthropic" => Some(&anthropic::AnthropicBatches),
         "bedrock" => Some(&bedrock::BedrockBatches),
+        "fireworks-ai" => Some(&fireworks::FireworksBatches),
         "google" => Some(&google::GoogleBatches),
         "mistral-ai" => Some(&mistral::MistralBatches),
         "vertex-ai" => Some(&vertex::VertexBatches),

@@ -1,6 +1,7 @@
 //! Files of clouds that keep them as objects of a bucket: what they are called, and where they lie. What clients hold is the
 //! address of the object, percent-encoded once. Pure: nothing is sent.
 
+use gateway_domain::Timestamp;
 use std::fmt::Write as _;
 
 /// Where all files lie that come by the gateway, each below the folder of its workspace.
@@ -10,6 +11,8 @@ const BATCHES: &str = "gateway-batches";
 /// Characters of what a client calls a file that are kept.
 const LONGEST_NAME: usize = 100;
 const LONGEST_KEY: usize = 1_024;
+/// Objects of a page.
+const MOST_LISTED: usize = 1_000;
 
 /// How one cloud has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,10 +58,31 @@ impl StoredFile {
         self.key.rsplit('/').next().unwrap_or(&self.key)
     }
 
+    /// What it is for, as far as its address says.
+    pub fn purpose(&self) -> &str {
+        let told = self.key.rsplit('/').nth(1).and_then(|folder| folder.split_once('.'));
+        told.map_or("batch", |(_, purpose)| purpose)
+    }
+
     /// One that came by the gateway, from this workspace.
     pub fn is_of(&self, workspace: &str) -> bool {
         self.key.starts_with(&folder(workspace))
     }
+}
+
+/// One of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedFile {
+    pub file: StoredFile,
+    pub bytes: u64,
+    /// In seconds since 1970.
+    pub created: i64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct ListedPage {
+    pub files: Vec<ListedFile>,
+    pub next: Option<String>,
 }
 
 fn folder(workspace: &str) -> String {
@@ -66,13 +90,40 @@ fn folder(workspace: &str) -> String {
 }
 
 impl BucketStore {
-    /// A new one, called as its client calls it as far as that can stand in an address.
-    pub fn new_file(&self, bucket: &str, (workspace, id): (&str, &str), filename: &str) -> StoredFile {
+    /// A new one, called as its client calls it as far as that can stand in an address. The `id` begins with the time, and
+    /// what the file is for stands behind it: a list tells both, and nothing else of it.
+    pub fn new_file(
+        &self,
+        bucket: &str,
+        (workspace, id): (&str, &str),
+        (filename, purpose): (&str, &str),
+    ) -> StoredFile {
         let fits = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
         let name: String = filename.chars().take(LONGEST_NAME).map(fits).collect();
         let name = if name.trim_matches('.').is_empty() { "file" } else { &name };
-        let key = format!("{}{id}/{name}", folder(workspace));
+        let key = format!("{}{id}.{purpose}/{name}", folder(workspace));
         StoredFile { bucket: bucket.to_owned(), key }
+    }
+
+    /// Where a page is listed of what came by the gateway from a workspace: oldest first.
+    pub fn list_path(&self, bucket: &str, workspace: &str, page: Option<&str>) -> String {
+        let next = page.map_or_else(String::new, |page| format!("continuation-token={}&", encoded(page, b"")));
+        let folder = encoded(&folder(workspace), b"");
+        format!("/{bucket}?{next}list-type=2&max-keys={MOST_LISTED}&prefix={folder}")
+    }
+
+    /// A page as stores tell it, in XML; and by what the next one is asked for. What lies there and has no name that a file
+    /// of the workspace could have is none. `None`: this tells of no page.
+    pub fn listed(&self, bucket: &str, workspace: &str, body: &[u8]) -> Option<ListedPage> {
+        let text = std::str::from_utf8(body).ok().filter(|text| text.contains("<ListBucketResult"))?;
+        let objects = text.split("<Contents>").skip(1).filter_map(|object| {
+            let file = self.read(&format!("{}{bucket}/{}", self.scheme, element(object, "Key")?), bucket, workspace)?;
+            let changed = element(object, "LastModified").and_then(|at| at.parse::<Timestamp>().ok());
+            let bytes = element(object, "Size")?.parse().ok()?;
+            file.is_of(workspace).then(|| ListedFile { file, bytes, created: changed.map_or(0, Timestamp::secs) })
+        });
+        let next = element(text, "NextContinuationToken").filter(|_| element(text, "IsTruncated") == Some("true"));
+        Some(ListedPage { files: objects.collect(), next: next.map(|token| token.replace("&amp;", "&")) })
     }
 
     /// The address of an object.
@@ -118,9 +169,13 @@ pub(crate) fn encoded(text: &str, kept: &[u8]) -> String {
 
 /// What a store says went wrong, in the XML that stores speak.
 pub fn told_in_xml(body: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(body).ok()?;
-    let (_, rest) = text.split_once("<Message>")?;
-    rest.split_once("</Message>").map(|(message, _)| message.to_owned())
+    element(std::str::from_utf8(body).ok()?, "Message").map(str::to_owned)
+}
+
+/// What stands in the first element of this name.
+fn element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    rest.split_once(&format!("</{name}>")).map(|(inner, _)| inner)
 }
 
 #[cfg(test)]
@@ -134,7 +189,8 @@ mod tests {
         for (slug, begins) in [("bedrock", "s3%3A%2F%2Fmy-bucket%2Fgateway-files%2F"), ("vertex-ai", "gs%3A%2F%2Fmy-")]
         {
             let store = bucket_store(slug).expect("a store");
-            let file = store.new_file("my-bucket", (HOME, "0009"), "my lines/ä.jsonl");
+            let file = store.new_file("my-bucket", (HOME, "0009"), ("my lines/ä.jsonl", "fine-tune"));
+            assert_eq!(file.purpose(), "fine-tune");
             assert!(file.key.ends_with("/my_lines__.jsonl") && file.is_of(HOME), "{}", file.key);
             assert!(store.id(&file).starts_with(begins), "{}", store.id(&file));
             assert_eq!(store.read(&store.uri(&file), "my-bucket", HOME), Some(file.clone()));
@@ -163,6 +219,35 @@ mod tests {
         }
         let own = store.read("s3://my-bucket/in/a b.jsonl", "my-bucket", HOME).expect("any other of the bucket");
         assert_eq!((own.path().as_str(), own.is_of(HOME)), ("/my-bucket/in/a%20b.jsonl", false));
+    }
+
+    #[test]
+    fn a_page_tells_the_files_of_one_workspace() {
+        let store = bucket_store("bedrock").expect("a store");
+        let object = |key: &str| {
+            format!(
+                "<Contents><Key>{key}</Key><LastModified>2025-01-01T00:00:00.000Z</LastModified><ETag>&quot;e&quot;</ETag>\
+                 <Size>12</Size></Contents>"
+            )
+        };
+        let page = |truncated: bool| {
+            let keys = ["gateway-files/0007/01.batch/a.jsonl", "gateway-files/0008/02/b", "gateway-files/0007/&lt;/c"];
+            let objects: String = keys.iter().map(|key| object(key)).collect();
+            let next = "<NextContinuationToken>a&amp;b=</NextContinuationToken>";
+            format!(
+                "<?xml?><ListBucketResult xmlns=\"x\"><IsTruncated>{truncated}</IsTruncated>{next}{objects}</ListBucketResult>"
+            )
+        };
+        let found = store.listed("my-bucket", HOME, page(true).as_bytes()).expect("a page");
+        let names: Vec<_> = found.files.iter().map(|one| (one.file.name(), one.bytes, one.created)).collect();
+        assert_eq!(names, [("a.jsonl", 12, 1_735_689_600), ("c", 12, 1_735_689_600)]);
+        assert_eq!(found.files[0].file.purpose(), "batch");
+        assert_eq!(found.next.as_deref(), Some("a&b="));
+        assert_eq!(store.listed("my-bucket", HOME, page(false).as_bytes()).expect("a page").next, None);
+        assert_eq!(store.listed("my-bucket", HOME, b"<Error></Error>"), None);
+        let path = store.list_path("my-bucket", HOME, Some("a&b="));
+        let asked = "/my-bucket?continuation-token=a%26b%3D&list-type=2&max-keys=1000&prefix=gateway-files%2F0007%2F";
+        assert_eq!(path, asked);
     }
 
     #[test]

@@ -45,15 +45,24 @@ impl FileWriter {
 }
 
 impl Spool {
-    /// Its bytes, for a call that sends them up.
-    pub(crate) fn source(&self) -> LineUpload {
+    /// Its bytes, for a call that sends them up with what stands before and behind them.
+    pub(crate) fn source(&self, (front, back): (String, String)) -> LineUpload {
         let (taker, source) = pipe();
         let (batches, id) = (self.batches.clone(), self.id);
         self.batches.runtime.spawn(async move {
             let mut at = 0;
+            if !front.is_empty() && taker.send(front.into()).await.is_err() {
+                return;
+            }
             loop {
                 match batches.piece(id, at).await {
-                    Ok(piece) if piece.is_empty() => return,
+                    Ok(piece) if piece.is_empty() => {
+                        if !back.is_empty() {
+                            // Whoever takes nothing more has what it wants.
+                            let _ = taker.send(back.into()).await;
+                        }
+                        return;
+                    }
                     Ok(piece) => {
                         at += piece.len() as u64;
                         if taker.send(piece).await.is_err() {
@@ -66,6 +75,23 @@ impl Spool {
             }
         });
         source
+    }
+
+    /// How many of its lines have an end.
+    pub(crate) async fn ends(batches: SharedBatches, id: Uuid) -> Result<u64, KeepError> {
+        let (mut at, mut ends) = (0, 0);
+        loop {
+            let piece = batches.piece(id, at).await?;
+            if piece.is_empty() {
+                return Ok(ends);
+            }
+            at += piece.len() as u64;
+            ends += memchr::memchr_iter(b'\n', &piece).count() as u64;
+        }
+    }
+
+    pub(crate) const fn id(&self) -> Uuid {
+        self.id
     }
 
     pub(crate) fn lines(&self) -> SpooledLines {

@@ -4,8 +4,10 @@
 
 mod batches;
 mod counting;
+mod family_files;
 mod files;
 mod lines;
+mod list_part;
 mod results;
 mod service;
 mod upload;
@@ -25,6 +27,7 @@ use batches::{DirectBatches, FoundBatch};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::kept_files::{KeptFiles, kept_files};
 use gateway_providers::native_batches::{NativeBatches, ToldBatches, native_batches};
 use gateway_providers::stored_files::{BucketStore, bucket_store};
 use http::{HeaderValue, header};
@@ -42,7 +45,7 @@ pub(crate) struct DirectCall {
 }
 
 enum DirectVerb {
-    File(&'static BucketStore, FileVerb),
+    File(FileHome, FileVerb),
     Batch(&'static dyn NativeBatches, BatchVerb),
 }
 
@@ -62,9 +65,17 @@ enum ResultFile {
     Errors,
 }
 
-/// Of files, by the address that the client holds.
+/// How the provider keeps files.
+#[derive(Clone, Copy)]
+enum FileHome {
+    Bucket(&'static BucketStore),
+    Family(&'static dyn KeptFiles),
+}
+
+/// Of files, by the address or the id that the client holds.
 enum FileVerb {
     Upload,
+    List,
     Show(String),
     Content(String),
     Delete(String),
@@ -106,11 +117,12 @@ fn bad(field: &str, why: &str) -> Fault {
 /// `None`: it goes the way of all calls.
 pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> {
     use Operation::{
-        CancelBatch, CreateBatch, DeleteFile, GetBatchOutput, ListBatches, RetrieveBatch, RetrieveFile,
+        CancelBatch, CreateBatch, DeleteFile, GetBatchOutput, ListBatches, ListFiles, RetrieveBatch, RetrieveFile,
         RetrieveFileContent, UploadFile,
     };
     let route = &request.ask.route;
-    let is_about_files = matches!(route.operation, UploadFile | RetrieveFile | RetrieveFileContent | DeleteFile);
+    let is_about_files =
+        matches!(route.operation, UploadFile | ListFiles | RetrieveFile | RetrieveFileContent | DeleteFile);
     let is_about_batches =
         matches!(route.operation, CreateBatch | ListBatches | RetrieveBatch | CancelBatch | GetBatchOutput);
     let is_elsewhere = route.path.starts_with("/v1/proxy/") || request.caller.tenant.line.is_some();
@@ -137,14 +149,15 @@ pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> 
     {
         return Some(DirectCall { aim, verb: DirectVerb::Batch(family, BatchVerb::Results(batch, file)) });
     }
-    let store = bucket_store(slug)?;
+    let home = bucket_store(slug).map(FileHome::Bucket).or_else(|| kept_files(slug).map(FileHome::Family))?;
     let verb = match route.operation {
         UploadFile => FileVerb::Upload,
+        ListFiles => FileVerb::List,
         RetrieveFile => FileVerb::Show(id()),
         RetrieveFileContent => FileVerb::Content(id()),
         _ => FileVerb::Delete(id()),
     };
-    Some(DirectCall { aim, verb: DirectVerb::File(store, verb) })
+    Some(DirectCall { aim, verb: DirectVerb::File(home, verb) })
 }
 
 /// The batch whose results a file is.
@@ -230,7 +243,7 @@ impl DirectParts<'_> {
         };
         let mut ended = None;
         let done = match (call.verb, &batches) {
-            (DirectVerb::File(store, verb), _) => self.file(session, (asked, &services), (store, verb)).await,
+            (DirectVerb::File(home, verb), _) => self.file(session, (asked, &services), (home, verb)).await,
             (DirectVerb::Batch(_, verb), Some(batches)) => batches.answer(verb, &mut ended).await,
             (DirectVerb::Batch(..), None) => Err(own_objects::unknown().into()),
         };
@@ -363,14 +376,38 @@ impl DirectParts<'_> {
         self,
         session: &mut Session,
         (asked, services): ((&Request, &Routing), &Services<'_>),
-        (store, verb): (&'static BucketStore, FileVerb),
+        (home, verb): (FileHome, FileVerb),
     ) -> Result<DirectAnswer<'static>, DirectStop> {
+        let store = match home {
+            FileHome::Bucket(store) => store,
+            FileHome::Family(family) => return self.family_file(session, (asked, services), (family, verb)).await,
+        };
         let files = files::Files::of(services, store, asked.1.binds)?;
         match verb {
             FileVerb::Upload => {
                 let file = own_objects::receive_passing(self.own, session, asked.0).await?;
-                upload::store(self, (asked, services), &files, file).await.map(DirectAnswer::Json)
+                upload::store(self, asked, &files, file).await.map(DirectAnswer::Json)
             }
+            FileVerb::List => files.list().await.map(DirectAnswer::Json),
+            FileVerb::Show(id) => files.show(&id).await.map(DirectAnswer::Json),
+            FileVerb::Content(id) => files.content(&id).await.map(|file| DirectAnswer::Bytes(Box::new(file))),
+            FileVerb::Delete(id) => files.delete(&id).await.map(DirectAnswer::Json),
+        }
+    }
+
+    async fn family_file(
+        self,
+        session: &mut Session,
+        (asked, services): ((&Request, &Routing), &Services<'_>),
+        (family, verb): (&'static dyn KeptFiles, FileVerb),
+    ) -> Result<DirectAnswer<'static>, DirectStop> {
+        let files = family_files::FamilyFiles::of(services, family)?;
+        match verb {
+            FileVerb::Upload => {
+                let file = own_objects::receive_passing(self.own, session, asked.0).await?;
+                upload::keep(self, asked, &files, file).await.map(DirectAnswer::Json)
+            }
+            FileVerb::List => files.list().await.map(DirectAnswer::Json),
             FileVerb::Show(id) => files.show(&id).await.map(DirectAnswer::Json),
             FileVerb::Content(id) => files.content(&id).await.map(|file| DirectAnswer::Bytes(Box::new(file))),
             FileVerb::Delete(id) => files.delete(&id).await.map(DirectAnswer::Json),

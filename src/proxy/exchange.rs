@@ -26,6 +26,7 @@ use super::request::Request;
 use super::routing::Routing;
 use crate::bookings::Bookings;
 use crate::cache::AnswerCache;
+use crate::downloads::Downloads;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
 use crate::kept_responses::KeptResponses;
 use crate::upstream::{Credentials, Dialer};
@@ -52,6 +53,7 @@ pub(crate) use unpriced::UnpricedCalls;
 pub(crate) struct CallParts {
     pub(crate) dialer: Arc<Dialer>,
     pub(crate) credentials: Arc<Credentials>,
+    pub(crate) downloads: Arc<Downloads>,
     pub(crate) guardrails: Arc<Guardrails>,
     pub(crate) counters: Arc<dyn Counters>,
     pub(crate) shield: Arc<AdmissionGuard>,

@@ -197,8 +197,9 @@ pub(crate) fn at_service(aim: &Aim, leaf: &Leaf, request: &Request, service: Clo
 fn go_to_service(aim: &mut Aim, service: CloudService, own: bool) -> Result<(), Fault> {
     let slug = aim.adapter.info().slug;
     let known = |url: Result<Option<String>, Wrong>| url.ok().flatten().and_then(|url| BaseUrl::parse(&url).ok());
-    let is_at_home =
-        known(cloud::base_url(slug, &aim.settings)).is_some_and(|made| made.authority() == aim.base.authority());
+    let fixed = || aim.adapter.info().base_url.and_then(|url| BaseUrl::parse(url).ok());
+    let home = known(cloud::base_url(slug, &aim.settings)).or_else(fixed);
+    let is_at_home = home.is_some_and(|home| home.authority() == aim.base.authority());
     if let Some(place) = known(cloud::service_url(slug, service, &aim.settings)).filter(|_| !own && is_at_home) {
         aim.base = Arc::new(place);
     }

@@ -2,6 +2,7 @@
 
 use super::boot::Booted;
 use crate::batches::{BatchSettings, Batches, LineCallers, PinnedConfigs, SharedBatches, job_of};
+use crate::downloads::Downloads;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ pub(super) fn open(
     settings: &Settings,
     booted: &Booted,
     (metrics, control): (&Metrics, &Runtime),
+    downloads: &Arc<Downloads>,
 ) -> Result<SharedBatches, String> {
     let told = BatchSettings {
         lease: settings.batch_lease.0.max(Duration::from_secs(1)),
@@ -35,5 +37,7 @@ pub(super) fn open(
     let history = Arc::new(booted.database.clone());
     let configs = PinnedConfigs { history, vault: booted.vault.clone(), trusted: booted.trusted.clone() };
     let (blobs, runtime) = (booted.blobs(), control.handle().clone());
-    Ok(Arc::new(Batches { jobs, blobs, owned, callers, configs, settings: told, runtime, made: Notify::new() }))
+    let downloads = downloads.clone();
+    let made = Notify::new();
+    Ok(Arc::new(Batches { jobs, blobs, owned, callers, configs, settings: told, runtime, made, downloads }))
 }

@@ -2,7 +2,7 @@
 //! go up as the models are asked, and no bucket but the target's own is reached.
 
 use crate::area_forms::{FORM, form};
-use crate::batches::{CHAT, line};
+use crate::batches::{CHAT, line, text};
 use crate::bound_ids::id;
 use crate::cloud_batches::gemini;
 use crate::clouds::bare;
@@ -35,6 +35,27 @@ pub(crate) fn stored(seen: &Seen, objects: &Objects) -> Vec<u8> {
         "DELETE" => {
             objects.remove(&seen.target);
             reply::whole(204, &[], "")
+        }
+        "GET" if seen.target.contains("?") && seen.target.contains("list-type=2") => {
+            // Two objects a page, in the order of their names.
+            let (bucket, query) = seen.target.split_once('?').unwrap_or_default();
+            let of = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+            let prefix = format!("{bucket}/{}", of("prefix").unwrap_or_default().replace("%2F", "/"));
+            let from = of("continuation-token").and_then(|from| from.parse::<usize>().ok()).unwrap_or_default();
+            let all: Vec<_> = objects.iter().filter(|(path, _)| path.starts_with(&prefix)).collect();
+            let told = all.iter().skip(from).take(2).map(|(path, (body, _))| {
+                let key = path.strip_prefix(&format!("{bucket}/")).unwrap_or(path);
+                format!(
+                    "<Contents><Key>{key}</Key><LastModified>2025-01-01T00:00:00.000Z</LastModified><Size>{}</Size></Contents>",
+                    body.len()
+                )
+            });
+            let (told, next) = (told.collect::<String>(), from + 2);
+            let more = next < all.len();
+            let next =
+                format!("<IsTruncated>{more}</IsTruncated><NextContinuationToken>{next}</NextContinuationToken>");
+            let page = format!("<ListBucketResult>{next}{told}</ListBucketResult>");
+            reply::whole(200, &[("content-type", "application/xml")], page)
         }
         "GET" => match objects.get(&seen.target) {
             Some((body, _)) => reply::whole(200, &[("content-type", "application/jsonl")], body),
@@ -240,12 +261,61 @@ async fn files_that_came_by_one_workspace_are_unknown_to_the_next() {
     let path = format!("/v1/files/{}", id(&made));
     let call = |key: &str, method: &str, path: &str| gateway.call(method, path).key(key).provider("@p");
     call(&keys[0], "GET", &path).send().await.expect(200);
+    for (key, known) in [(&keys[0], 1), (&keys[1], 0)] {
+        let list = call(key, "GET", "/v1/files").send().await.expect(200).json();
+        assert_eq!(list["data"].as_array().map(Vec::len), Some(known), "{list}");
+    }
     let unknown = call(&keys[1], "GET", "/v1/files/nothing").send().await.expect(404).text();
     for (method, tail) in [("GET", ""), ("GET", "/content"), ("DELETE", "")] {
         assert_eq!(call(&keys[1], method, &format!("{path}{tail}")).send().await.expect(404).text(), unknown);
     }
     // A setting of the request's own does not stand beside a saved credential.
     call(&keys[0], "GET", &path).header("x-gateway-aws-s3-bucket", "other-bucket").send().await.expect(400);
+}
+
+#[tokio::test]
+async fn a_list_holds_the_newest_first_and_those_of_the_workspace_alone() {
+    let gateway = Gateway::start().await;
+    for (cloud, model) in [(aws as fn(&Upstream) -> Value, NOVA), (google, GEMINI)] {
+        let upstream = bucket().await;
+        let config = cloud(&upstream);
+        let list = |query: &str| {
+            let path = format!("/v1/files{query}");
+            let call = gateway.get(&path).config(&config);
+            async move { call.send().await }
+        };
+        let empty = list("").await.expect(200).json();
+        assert_eq!(
+            empty,
+            json!({ "object": "list", "data": [], "first_id": null, "last_id": null, "has_more": false })
+        );
+        let mut made = Vec::new();
+        for purpose in ["batch", "fine-tune", "batch"] {
+            let lines = lines(model, 1);
+            let body = form(&[("file", Some("l.jsonl"), lines.as_bytes()), ("purpose", None, purpose.as_bytes())]);
+            made.push(gateway.post("/v1/files").config(&config).body(FORM, body).send().await.expect(200).json());
+        }
+        made.reverse();
+        let same = |file: &Value| with(file.clone(), json!({ "created_at": 1_735_689_600 }));
+        let all = list("?limit=10000&order=desc").await.expect(200).json();
+        assert_eq!(all["data"], json!(made.iter().map(same).collect::<Vec<_>>()));
+        assert_eq!((&all["first_id"], &all["last_id"]), (&made[0]["id"], &made[2]["id"]));
+        let asked = upstream.seen().pop().expect("a call").target;
+        assert!(asked.contains("list-type=2") && asked.contains("prefix=gateway-files%2F"), "{asked}");
+        let first = list("?limit=1").await.expect(200).json();
+        assert_eq!((&first["data"][0]["id"], &first["has_more"]), (&made[0]["id"], &json!(true)));
+        let after = text(&first, "last_id").replace('%', "%25");
+        let rest = list(&format!("?after={after}")).await.expect(200).json();
+        assert_eq!((&rest["data"][0]["id"], &rest["has_more"]), (&made[1]["id"], &json!(false)));
+        let tuned = list("?purpose=fine-tune").await.expect(200).json();
+        assert_eq!((tuned["data"].as_array().map(Vec::len), &tuned["data"][0]["id"]), (Some(1), &made[1]["id"]));
+        for (query, why) in
+            [("?limit=0", "limit"), ("?order=asc", "order"), ("?after=x", "after"), ("?a=b", "a is not")]
+        {
+            let told = list(query).await.expect(400).text();
+            assert!(told.contains(why), "{query}: {told}");
+        }
+    }
 }
 
 #[tokio::test]

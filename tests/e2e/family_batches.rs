@@ -398,18 +398,21 @@ fn google() -> Box<Script> {
         };
         let answered = |n: usize| {
             let answer = crate::cloud_batches::gemini(&format!("answer-{n}"));
-            json!({ "response": answer, "metadata": { "key": format!("line-{n}") } })
+            json!({ "response": answer, "key": format!("line-{n}") })
         };
         match (seen.method.as_str(), path(seen)) {
             ("POST", "/v1beta/models/gemini-2.5-flash:generateContent") => {
                 reply::json(200, &crate::cloud_batches::gemini("plain"))
             }
+            ("POST", "/upload/v1beta/files?uploadType=multipart") => {
+                reply::json(200, &json!({ "file": { "name": "files/x" } }))
+            }
+            ("DELETE", name) if name.starts_with("/v1beta/files/gw-batch-") => reply::json(200, &json!({})),
             ("POST", "/v1beta/models/gemini-2.5-flash:batchGenerateContent") => told("PENDING", Value::Null),
-            ("GET", GEMINI_BATCH) if looks >= 3 => {
-                let error =
-                    json!({ "error": { "code": 3, "message": "no such field" }, "metadata": { "key": "line-1" } });
-                let all = json!([answered(3), error, answered(0)]);
-                told("SUCCEEDED", json!({ "inlinedResponses": { "inlinedResponses": all } }))
+            ("GET", GEMINI_BATCH) if looks >= 3 => told("SUCCEEDED", json!({ "responsesFile": "files/batch-123" })),
+            ("GET", "/download/v1beta/files/batch-123:download?alt=media") => {
+                let error = json!({ "error": { "code": 3, "message": "no such field" }, "key": "line-1" });
+                jsonl(&[answered(3), error, answered(0)])
             }
             ("GET", GEMINI_BATCH) => told("RUNNING", Value::Null),
             other => panic!("nobody asks {other:?}"),
@@ -418,7 +421,7 @@ fn google() -> Box<Script> {
 }
 
 #[tokio::test]
-async fn geminis_requests_go_up_with_the_batch_and_answers_come_in_it() {
+async fn geminis_requests_go_up_as_a_file_and_answers_come_as_one() {
     let gateway = Gateway::with(FAST).await;
     let provider = FamilyProvider::start(GEMINI_BATCH, google()).await;
     let host = json!({ "custom_host": provider.host() });
@@ -431,11 +434,18 @@ async fn geminis_requests_go_up_with_the_batch_and_answers_come_in_it() {
     assert_eq!(good["line-3"]["response"]["body"]["choices"][0]["message"]["content"], "answer-3");
     assert_eq!(bad["line-1"]["response"]["status_code"], 400);
     let made = provider.calls("POST", "/v1beta/models/gemini-2.5-flash:batchGenerateContent")[0].json();
+    let up = provider.calls("POST", "/upload/v1beta/files?uploadType=multipart").remove(0);
+    assert!(up.header("content-type").is_some_and(|kind| kind.starts_with("multipart/related; boundary=")));
+    let text = up.text();
+    let parts: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let name = format!("files/gw-batch-{}", &id[id.len() - 20..]);
+    assert_eq!((&parts[0]["file"]["name"], &parts[0]["file"]["displayName"]), (&json!(name), &json!(id)));
     let target = "/v1beta/models/gemini-2.5-flash:generateContent";
     let plain = translated(&gateway, &provider, &config, &prompt(model, 0), target).await;
-    let first = json!({ "request": plain, "metadata": { "key": "line-0" } });
-    assert_eq!(made["batch"]["inputConfig"]["requests"]["requests"][0], first);
-    assert_eq!(made["batch"]["displayName"], json!(id));
+    assert_eq!((parts.len(), &parts[1]), (5, &json!({ "request": plain, "key": "line-0" })));
+    assert_eq!(made["batch"], json!({ "displayName": id, "inputConfig": { "fileName": name } }));
+    let removed = || async { (provider.calls("DELETE", &format!("/v1beta/{name}")).len() == 1).then_some(()) };
+    eventually("the file to go", removed).await;
     let (one, other) = (line("a", CHAT, &prompt(model, 0)), line("b", CHAT, &prompt("gemini-2.5-pro", 0)));
     let mixed = by_provider(&file(&gateway, &(one + &other)).await);
     let errors = ended(&gateway, &make(&gateway, &config, &mixed).await, "failed").await["errors"]["data"].clone();

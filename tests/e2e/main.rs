@@ -149,6 +149,8 @@ mod jobs;
 #[cfg(test)]
 mod journal;
 #[cfg(test)]
+mod kept_files;
+#[cfg(test)]
 mod kept_responses;
 #[cfg(test)]
 mod key_limits;

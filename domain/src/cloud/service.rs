@@ -19,6 +19,8 @@ pub fn service_url(family: &str, service: CloudService, settings: &Settings) -> 
     match (family, service) {
         ("bedrock", CloudService::Control) => aws::control_url(settings).map(Some),
         ("bedrock", CloudService::Storage) => aws::storage_url(settings).map(Some),
+        // Datasets and jobs of an account lie beside what models are asked at.
+        ("fireworks-ai", CloudService::Control) => Ok(Some("https://api.fireworks.ai".to_owned())),
         ("vertex-ai", CloudService::Storage) => Ok(Some("https://storage.googleapis.com".to_owned())),
         _ => Ok(None),
     }

@@ -36,6 +36,7 @@ pub fn native_id(slug: &str, place: &BatchPlace, told: &str) -> Option<String> {
         return None;
     }
     Some(match slug {
+        "fireworks-ai" => format!("{}/batchInferenceJobs/{told}", place.parent.as_deref()?),
         "google" => format!("batches/{told}"),
         "vertex-ai" => format!("{}/batchPredictionJobs/{told}", place.parent.as_deref()?),
         _ => told.to_owned(),
@@ -51,6 +52,11 @@ pub fn list(slug: &str, place: &BatchPlace, page: Option<&str>) -> Option<BatchC
     Some(match slug {
         "anthropic" => get(with("/messages/batches?limit=100", "after_id")),
         "bedrock" => get_at(CloudService::Control, with("/model-invocation-jobs?maxResults=100", "nextToken")),
+        "fireworks-ai" => {
+            let path =
+                format!("/v1/{}/batchInferenceJobs?pageSize=200&orderBy=create_time%20desc", place.parent.as_deref()?);
+            get_at(CloudService::Control, with(&path, "pageToken"))
+        }
         "google" => get(with("/v1beta/batches?pageSize=100", "pageToken")),
         "mistral-ai" => get(with("/batch/jobs?page_size=100", "page")),
         "vertex-ai" => {
@@ -65,6 +71,7 @@ pub fn listed(slug: &str, body: &[u8], number: usize) -> Option<(Vec<Value>, Opt
     let mut told: Value = serde_json::from_slice(body).ok()?;
     let field = match slug {
         "bedrock" => "invocationJobSummaries",
+        "fireworks-ai" => "batchInferenceJobs",
         "google" => "operations",
         "vertex-ai" => "batchPredictionJobs",
         _ => "data",
@@ -83,18 +90,21 @@ pub fn facts(batch: &Value) -> BatchFacts {
     let inner = &batch["metadata"];
     let time = |names: &[&str]| names.iter().find_map(|name| seconds(&batch[*name]).or_else(|| seconds(&inner[*name])));
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    let last = |value: &Value| value.as_str().map(|name| told_id(name).to_owned());
     let uri = |config: &str, inner: &str| text(&batch[config][inner]["s3Uri"]);
     let gcs = || text(&batch["outputConfig"]["gcsDestination"]["outputUriPrefix"]);
     let is_invoked = batch["modelInvocationType"] == "InvokeModel";
     let embeds = || is_invoked.then(|| "/v1/embeddings".to_owned());
     BatchFacts {
         created: time(&["created_at", "submitTime", "createTime"]),
-        ended: time(&["ended_at", "completed_at", "endTime"]),
+        ended: time(&["ended_at", "completed_at", "endTime", "updateTime"]),
         model: ["model", "modelId"].iter().find_map(|name| text(&batch[*name]).or_else(|| text(&inner[*name]))),
         endpoint: text(&batch["endpoint"]).or_else(embeds),
         input: uri("inputDataConfig", "s3InputDataConfig")
             .or_else(|| text(&batch["inputConfig"]["gcsSource"]["uris"][0]))
-            .or_else(|| text(&batch["input_files"][0])),
+            .or_else(|| text(&batch["input_files"][0]))
+            .or_else(|| last(&batch["inputDatasetId"]))
+            .or_else(|| last(&inner["inputConfig"]["fileName"])),
         output: uri("outputDataConfig", "s3OutputDataConfig").or_else(gcs),
         counts: counts(batch),
     }
@@ -109,6 +119,12 @@ fn counts(batch: &Value) -> [u64; 3] {
     let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default();
     let (own, vertex, gemini) = (&batch["request_counts"], &batch["completionStats"], &batch["metadata"]["batchStats"]);
     let sum = |of: &Value, names: &[&str]| names.iter().map(|name| number(&of[*name])).sum::<u64>();
+    if batch["jobProgress"].is_object() {
+        let told = &batch["jobProgress"];
+        // What was declared and what was found to be there may differ.
+        let total = sum(told, &["totalInputRequests"]).max(sum(told, &["totalProcessedRequests"]));
+        return [total, sum(told, &["successfullyProcessedRequests"]), sum(told, &["failedRequests"])];
+    }
     if own.is_object() {
         let failed = ["errored", "canceled", "expired"];
         let [good, bad] = [sum(own, &["succeeded"]), sum(own, &failed)];

@@ -1,13 +1,12 @@
-//! Batches of Gemini's: one of a model, an operation that runs long. Requests go up with it and answers come back in it,
-//! each with a key in its metadata.
+//! Batches of Gemini's: one of a model, an operation that runs long. Requests go up as a file and answers come back as one,
+//! each with its key. Requests could go up with the batch as well, up to 20 MB: its answers come back in it then, and are
+//! read, as there may be such from before and from elsewhere.
 
-use super::{
-    BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches,
-};
+use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, get, post};
+use crate::kept_files::{batch_name, google_file};
 use bytes::Bytes;
 use gateway_domain::Operation;
-use gateway_domain::cloud::CloudService;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -15,18 +14,18 @@ use serde_json::value::RawValue;
 
 pub(super) struct GoogleBatches;
 
-/// Of a batch whose requests go up with it.
-const MOST_UP: u64 = 20 << 20;
+/// Of a file: the provider's own bound is 2 GB.
+const MOST_UP: u64 = 2_000_000_000;
 /// Of an answer with all answers in it.
 const MOST_TOLD: usize = 64 << 20;
 
 #[derive(Serialize)]
 struct KeyedRequest<'a> {
+    key: &'a str,
     request: &'a RawValue,
-    metadata: RequestKey,
 }
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct RequestKey {
     key: String,
 }
@@ -56,6 +55,7 @@ struct BatchMetadata<'a> {
 struct BatchOutput<'a> {
     #[serde(borrow)]
     inlined_responses: Option<InlinedResponses<'a>>,
+    responses_file: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -67,6 +67,7 @@ struct InlinedResponses<'a> {
 
 #[derive(Deserialize)]
 struct InlinedResponse<'a> {
+    key: Option<String>,
     metadata: Option<RequestKey>,
     #[serde(borrow)]
     response: Option<&'a RawValue>,
@@ -86,6 +87,11 @@ struct OperationTrouble {
 struct OperationList<'a> {
     #[serde(borrow, default)]
     operations: Vec<BatchOperation<'a>>,
+}
+
+/// As paths name it, from the ways in which clients do.
+fn file_name(file: &str) -> String {
+    format!("files/{}", file.rsplit('/').next().unwrap_or(file))
 }
 
 impl NativeBatches for GoogleBatches {
@@ -110,27 +116,38 @@ impl NativeBatches for GoogleBatches {
     }
 
     fn line(&self, line: &NewLine<'_>) -> Vec<u8> {
-        let metadata = RequestKey { key: line.name.to_owned() };
-        serde_json::to_vec(&KeyedRequest { request: line.body, metadata }).unwrap_or_default()
+        serde_json::to_vec(&KeyedRequest { key: line.name, request: line.body }).unwrap_or_default()
+    }
+
+    fn upload(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        Some(google_file(Some(&batch_name(new.own_id)), new.own_id, "application/jsonl"))
+    }
+
+    fn takes_once(&self) -> bool {
+        true
+    }
+
+    fn uploaded(&self, new: &NewBatchAsk<'_>, _body: &[u8]) -> Option<String> {
+        Some(file_name(&batch_name(new.own_id)))
+    }
+
+    fn removal(&self, file: &str) -> Option<BatchCall> {
+        Some(BatchCall { method: Method::DELETE, ..get(format!("/v1beta/{}", file_name(file))) })
     }
 
     fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall {
         let model = new.model.unwrap_or_default();
         let place = if model.contains('/') { "/v1beta/" } else { "/v1beta/models/" };
-        let form = LinesForm {
-            content_type: "application/json".to_owned(),
-            front: format!(
-                "{{\"batch\":{{\"displayName\":{},\"inputConfig\":{{\"requests\":{{\"requests\":[",
-                json!(new.own_id)
-            ),
-            between: ",",
-            back: "]}}}}".to_owned(),
-        };
-        let path = format!("{place}{model}:batchGenerateContent");
-        BatchCall { begins: true, at: CloudService::Api, method: Method::POST, path, body: BatchBody::Lines(form) }
+        let input = json!({ "fileName": file_name(new.file.unwrap_or_default()) });
+        let body = json!({ "batch": { "displayName": new.own_id, "inputConfig": input } });
+        BatchCall { begins: true, ..post(format!("{place}{model}:batchGenerateContent"), body) }
     }
 
-    fn search(&self) -> Option<BatchCall> {
+    fn creation_of_file(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        Some(self.creation(new))
+    }
+
+    fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         Some(get("/v1beta/batches?pageSize=100".to_owned()))
     }
 
@@ -166,10 +183,14 @@ impl ToldBatches for GoogleBatches {
             _ => NativeState::InProgress,
         };
         let output = batch.response.or_else(|| batch.metadata.and_then(|metadata| metadata.output));
-        let answers = output.and_then(|output| output.inlined_responses).map(|all| all.inlined_responses);
-        let told = answers.unwrap_or_default().into_iter().filter_map(line_of).collect();
+        let (inlined, file) =
+            output.map(|output| (output.inlined_responses, output.responses_file)).unwrap_or_default();
+        let content = |file: String| get(format!("/download/v1beta/{}:download?alt=media", file_name(&file)));
+        let results = file.map(content).into_iter().collect();
+        let told =
+            inlined.map(|all| all.inlined_responses).unwrap_or_default().into_iter().filter_map(line_of).collect();
         let problems = batch.error.into_iter().map(|error| error.message).collect();
-        Some(NativeStanding { id: batch.name, state, problems, results: Vec::new(), told })
+        Some(NativeStanding { id: batch.name, state, problems, results, told })
     }
 
     fn answer(&self, line: &[u8]) -> Option<NativeLine> {
@@ -188,7 +209,7 @@ fn line_of(told: InlinedResponse<'_>) -> Option<NativeLine> {
         }
         (None, None) => return None,
     };
-    Some(NativeLine { name: told.metadata?.key, end })
+    Some(NativeLine { name: told.key.or_else(|| Some(told.metadata?.key))?, end })
 }
 
 /// Google's own numbers of errors (`google.rpc.Code`), or HTTP's.

@@ -120,7 +120,7 @@ impl NativeBatches for MistralBatches {
         Some(self.creation(new))
     }
 
-    fn search(&self) -> Option<BatchCall> {
+    fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         Some(get(format!("{JOBS}?page_size=100")))
     }
 

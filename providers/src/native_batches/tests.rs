@@ -70,8 +70,10 @@ fn calls(family: &dyn NativeBatches, batch: &Batch) -> String {
     assert_eq!(family.lacks(&new), None);
     let file = batch.file.as_deref().unwrap_or_default();
     let all = [
+        family.ahead(&new, batch.lines.len() as u64),
         family.upload(&new),
-        family.search(),
+        family.readiness(file),
+        family.search(&new),
         Some(family.creation(&new)),
         Some(family.look("ID")),
         Some(family.cancel("ID")),

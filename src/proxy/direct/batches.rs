@@ -12,6 +12,7 @@ use crate::proxy::request::{LineMark, Request};
 use crate::proxy::routing::Routing;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::kept_files::{FileOwner, kept_files, owner};
 use gateway_providers::native_batches::direct::{BatchFacts, facts, list, listed, native_id, told_id};
 use gateway_providers::native_batches::{
     BatchPlace, NativeBatches, NativeStanding, NativeState, NewBatchAsk, ToldBatches,
@@ -87,9 +88,11 @@ impl FoundBatch {
         self.standing.state.has_ended() && self.standing.state != NativeState::Failed && there
     }
 
-    fn names_own_folder(&self) -> bool {
+    /// Whether it reads or writes what the gateway keeps there, for whomever but this workspace.
+    fn is_of_another(&self, workspace: &str) -> bool {
         let places = [&self.facts.input, &self.facts.output].into_iter().flatten();
-        places.into_iter().any(|uri| OWN_FOLDERS.iter().any(|folder| uri.contains(folder)))
+        let is_ours = |uri: &str| OWN_FOLDERS.iter().any(|folder| uri.contains(folder));
+        places.into_iter().any(|uri| is_ours(uri) || owner(uri, workspace) == FileOwner::Other)
     }
 }
 
@@ -101,6 +104,10 @@ impl<'a> DirectBatches<'a> {
 
     fn slug(&self) -> &'static str {
         self.services.slug()
+    }
+
+    fn workspace(&self) -> String {
+        self.asked.0.caller.tenant.workspace.id.0.simple().to_string()
     }
 
     fn place(&self) -> BatchPlace {
@@ -169,7 +176,10 @@ impl<'a> DirectBatches<'a> {
 
     /// The file as the provider knows it.
     fn input(&self, id: &str) -> Result<String, Fault> {
-        let Some(store) = bucket_store(self.slug()) else { return Ok(id.to_owned()) };
+        let Some(store) = bucket_store(self.slug()) else {
+            let is_other = kept_files(self.slug()).is_some() && owner(id, &self.workspace()) == FileOwner::Other;
+            return if is_other { Err(own_objects::unknown().on("input_file_id")) } else { Ok(id.to_owned()) };
+        };
         let files = super::files::Files::of(self.services, store, false)?;
         // A bound id was opened to the address itself.
         let uri = if id.contains("://") { id.into() } else { decoded(id) };
@@ -196,7 +206,7 @@ impl<'a> DirectBatches<'a> {
         let told: Value = serde_json::from_slice(told).unwrap_or_default();
         let files = ["output_file", "error_file"].map(|name| told[name].as_str().map(str::to_owned));
         let found = FoundBatch { standing, facts: facts(&told), made, files };
-        Ok((found.made.is_some() || !found.names_own_folder()).then_some(found))
+        Ok((found.made.is_some() || !found.is_of_another(&self.workspace())).then_some(found))
     }
 
     pub(super) async fn cancel(&self, id: &str) -> Result<Value, DirectStop> {
@@ -206,7 +216,13 @@ impl<'a> DirectBatches<'a> {
                 ServiceCall::of_batch(self.family.cancel(&found.standing.id)).ok_or_else(own_objects::unknown)?;
             self.services.told(call, self.family.most_told()).await?;
         }
-        Ok(self.shown(&self.find(id).await?))
+        match self.find(id).await {
+            Err(DirectStop::Refused(fault)) if fault.status() == 404 && self.family.forgets_cancelled() => {
+                let standing = NativeStanding { state: NativeState::Cancelled, results: Vec::new(), ..found.standing };
+                Ok(self.shown(&FoundBatch { standing, ..found }))
+            }
+            found => Ok(self.shown(&found?)),
+        }
     }
 
     pub(super) async fn list(&self) -> Result<Value, DirectStop> {

@@ -1,14 +1,19 @@
 //! Files in a bucket of a cloud: looked at, read and removed by the address that the client holds. The bucket is the one of
 //! the target's settings, and what came by the gateway from another workspace is unknown.
 
+use super::list_part::FileListPart;
 use super::service::{ServiceCall, Services};
 use super::{DirectStop, own_objects};
 use crate::upstream::http1::Response;
 use gateway_domain::cloud::CloudService;
 use gateway_domain::{Fault, FaultKind};
-use gateway_providers::stored_files::{BucketStore, StoredFile};
+use gateway_providers::stored_files::{BucketStore, ListedFile, ListedPage, StoredFile};
 use http::{HeaderName, Method, header};
 use serde_json::{Value, json};
+
+/// Pages of a bucket that are looked at for one list, and bytes of each.
+const MOST_PAGES: usize = 10;
+const MOST_PAGE: usize = 8 << 20;
 
 pub(super) struct Files<'a> {
     pub(super) services: &'a Services<'a>,
@@ -77,6 +82,35 @@ impl<'a> Files<'a> {
         let created = created.map(|at| at.timestamp().as_second()).unwrap_or_default();
         let purpose = told(&HeaderName::from_static(self.store.purpose_header)).unwrap_or("batch").to_owned();
         Ok(self.shown(&file, &FileFacts { bytes, created, purpose }))
+    }
+
+    /// Those of the workspace. Stores tell the oldest first, so that all are looked at.
+    pub(super) async fn list(&self) -> Result<Value, DirectStop> {
+        let (part, workspace) = (FileListPart::read(self.services.request)?, self.workspace());
+        let (mut files, mut page) = (Vec::new(), None);
+        for _ in 0..MOST_PAGES {
+            let path = self.store.list_path(&self.bucket, &workspace, page.as_deref());
+            let call = ServiceCall::bare(CloudService::Storage, Method::GET, path);
+            let body = self.services.told(call, MOST_PAGE).await?;
+            let told = self
+                .store
+                .listed(&self.bucket, &workspace, &body)
+                .unwrap_or_else(|| ListedPage { files: Vec::new(), next: None });
+            files.extend(told.files);
+            page = told.next;
+            if page.is_none() {
+                break;
+            }
+        }
+        if page.is_some() {
+            let why = "More files of this workspace lie in the bucket than are listed (10,000)";
+            return Err(Fault::new(FaultKind::Refused, why).into());
+        }
+        let shown = files.iter().rev().map(|ListedFile { file, bytes, created }| {
+            let purpose = file.purpose().to_owned();
+            self.shown(file, &FileFacts { bytes: *bytes, created: *created, purpose })
+        });
+        Ok(part.cut(shown.collect(), false)?)
     }
 
     pub(super) async fn content(&self, uri: &str) -> Result<Response, DirectStop> {

@@ -25,6 +25,9 @@ const IMAGE_EDITS: &str = "/v1/images/edits";
 /// Bytes that are sent in one go.
 const PIECE: usize = 64 << 10;
 
+/// Of an answer that tells addresses.
+const MOST_ADDRESSES: usize = 1 << 20;
+
 /// What results are read with.
 #[derive(Clone, Copy)]
 pub(super) struct BatchReader<'a> {
@@ -42,6 +45,8 @@ pub(super) struct NativeResults<'a> {
     family: &'static dyn ToldBatches,
     told: VecDeque<NativeLine>,
     calls: VecDeque<BatchCall>,
+    /// Addresses that the provider told in the place of results.
+    elsewhere: VecDeque<String>,
     open: Option<ResponseLines>,
     /// Where there may be none, that there are none is no fault.
     may_lack: bool,
@@ -144,6 +149,7 @@ impl<'a> BatchReader<'a> {
             family: self.family,
             told: found.standing.told.into(),
             calls: found.standing.results.into(),
+            elsewhere: VecDeque::new(),
             open: None,
             may_lack,
             reading: ResultReading { batch, route, model, told_model },
@@ -158,9 +164,20 @@ impl NativeResults<'_> {
                 return Ok(Some(line));
             }
             let Some(open) = &mut self.open else {
+                if let Some(url) = self.elsewhere.pop_front() {
+                    let response = self.services.download(&url).await?;
+                    self.open = Some(ResponseLines::new(response, MOST_LINE));
+                    continue;
+                }
                 let Some(call) = self.calls.pop_front().and_then(ServiceCall::of_batch) else { return Ok(None) };
                 match self.services.open(call).await {
-                    Ok(response) => self.open = Some(ResponseLines::new(response, MOST_LINE)),
+                    Ok(response) => match self.family.addresses() {
+                        Some(addresses) => {
+                            let told = self.services.whole_of(response, MOST_ADDRESSES).await?;
+                            self.elsewhere.extend(addresses(&told));
+                        }
+                        None => self.open = Some(ResponseLines::new(response, MOST_LINE)),
+                    },
                     Err(DirectStop::Told(said)) if said.status == 404 && self.may_lack => {}
                     Err(stop) => return Err(stop),
                 }

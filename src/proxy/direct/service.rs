@@ -13,7 +13,7 @@ use crate::upstream::http1::{self, Clocks, Framing, RequestBody, Response, SendE
 use crate::upstream::{Pass, StreamedBody};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::cloud::CloudService;
-use gateway_domain::{Dialect, Fault, Operation};
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
 use gateway_providers::stored_files::told_in_xml;
 use gateway_providers::{Adapter as _, Call, Endpoint, Outgoing, Pieces, Raw};
@@ -113,9 +113,23 @@ impl<'a> Services<'a> {
         Err(self.said(status, response.head().headers(), &body))
     }
 
+    /// What is at an address that the provider told, without its credential.
+    pub(super) async fn download(&self, url: &str) -> Result<Response, Fault> {
+        let broken = |why: String| Fault::new(FaultKind::UpstreamBroken, format!("{}: {why}", self.slug()));
+        let response = self.parts.downloads.open(url).await.map_err(|e| broken(e.to_string()))?;
+        match response.status() {
+            200..=299 => Ok(response),
+            status => Err(broken(format!("the address of its file answers with status {status}"))),
+        }
+    }
+
     /// All of a small answer.
     pub(super) async fn told(&self, call: ServiceCall, most: usize) -> Result<Bytes, DirectStop> {
-        let mut response = self.open(call).await?;
+        let response = self.open(call).await?;
+        Ok(self.whole_of(response, most).await?)
+    }
+
+    pub(super) async fn whole_of(&self, mut response: Response, most: usize) -> Result<Bytes, Fault> {
         let body = self.whole(&mut response, most).await?;
         response.release(self.parts.delivery.settings.upstream_pool_size);
         Ok(body)
@@ -127,7 +141,7 @@ impl<'a> Services<'a> {
             body.extend_from_slice(&piece);
             if body.len() > most {
                 let why = format!("{} answers with more than {most} bytes", self.slug());
-                return Err(Fault::new(gateway_domain::FaultKind::UpstreamBroken, why));
+                return Err(Fault::new(FaultKind::UpstreamBroken, why));
             }
         }
         Ok(body.freeze())

@@ -15,6 +15,7 @@ import botocore.config
 import mistralai.client.models as mistral
 from google.genai import batches as genai_batches
 from google.genai import types as gemini
+from openai.types.chat import ChatCompletion, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 CALL = re.compile(r"^(?:(Control|Storage): )?(GET|POST|PUT|DELETE) (/\S*)$", re.M)
@@ -40,7 +41,8 @@ def told(case):
 
 
 def results(case):
-    return [json.loads(line) for line in (case / "results.jsonl").read_text().splitlines()]
+    text = (case / "results.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def anthropic(case):
@@ -110,10 +112,31 @@ def bedrock_jobs(case):
 def google(case):
     for name, batch in told(case):
         read = gemini.BatchJob.model_validate(genai_batches._BatchJob_from_mldev(batch))
-        assert read.name == "batches/123456" and read.state.name.endswith(name.upper()), (name, read.state)
-    body = next(body for _, method, path, body in calls(case) if path.endswith(":batchGenerateContent"))
-    asked = json.loads(body.split("\n", 1)[1])["batch"]
-    assert asked["displayName"] and asked["inputConfig"]["requests"]["requests"], asked
+        state = name.removesuffix("-file").upper()
+        assert read.name == "batches/123456" and read.state.name.endswith(state), (name, read.state)
+        if name.endswith("-file"):
+            assert read.dest.file_name == "files/batch-123456", read.dest
+    asked = made(case, ":batchGenerateContent")["batch"]
+    assert asked["displayName"] and asked["inputConfig"]["fileName"].startswith("files/"), asked
+    about, *requests = lines(case, "?uploadType=multipart")
+    gemini.File.model_validate(about["file"])
+    for line in requests:
+        assert line.keys() == {"key", "request"}, line
+        for content in line["request"]["contents"]:
+            gemini.Content.model_validate(content)
+    for line in results(case):
+        if "response" in line:
+            gemini.GenerateContentResponse.model_validate(line["response"])
+
+
+def fireworks(case):
+    """Its own SDK is not at hand: lines and answers are held against OpenAI's, whose shape they have."""
+    for line in lines(case, ":upload"):
+        assert line.keys() == {"custom_id", "body"} and "model" not in line["body"], line
+        for message in line["body"]["messages"]:
+            TypeAdapter(ChatCompletionMessageParam).validate_python(message)
+    for line in results(case)[:1]:
+        ChatCompletion.model_validate(line["response"])
 
 
 def vertex(case):
@@ -127,7 +150,14 @@ def vertex(case):
     assert gemini.BatchJobDestination.model_validate(destination).gcs_uri.startswith("gs://")
 
 
-READERS = {"anthropic": anthropic, "bedrock": bedrock_jobs, "google": google, "mistral-ai": mistral_ai, "vertex-ai": vertex}
+READERS = {
+    "anthropic": anthropic,
+    "bedrock": bedrock_jobs,
+    "fireworks-ai": fireworks,
+    "google": google,
+    "mistral-ai": mistral_ai,
+    "vertex-ai": vertex,
+}
 
 if __name__ == "__main__":
     root = pathlib.Path(sys.argv[1])

@@ -123,7 +123,12 @@ impl BatchRun {
             return refused(format!("Batches of {slug} need {what}"));
         }
         if let (Some(upload), None) = (family.upload(&new), &self.native.file) {
-            let body = self.ask_family(sender, upload, family).await?;
+            if let Some(ahead) = family.ahead(&new, lines.lines) {
+                self.ask_ahead(sender, ahead, family).await?;
+            }
+            let sent = self.send_lines(sender, upload, family).await?;
+            let is_there = family.takes_once() && sent.as_ref().is_ok_and(|answer| answer.status() == 409);
+            let body = if is_there { Vec::new() } else { read_bytes(sent, family.most_told()).await? };
             let Some(file) = family.uploaded(&new, &body) else {
                 return refused("The provider took the file and told no id".to_owned());
             };
@@ -132,8 +137,15 @@ impl BatchRun {
         }
         let file = self.native.file.clone();
         new.file = file.as_deref();
+        if let (Some(call), None) = (file.as_deref().and_then(|file| family.readiness(file)), &self.native.batch)
+            && !family.is_ready(&self.ask_family(sender, call, family).await?)
+        {
+            return Ok(RunEnd::Later(self.batches().settings.poll));
+        }
         let id = self.made_by_family(batch, sender, (family, &new)).await?;
-        let found = self.standing(sender, family.look(&id), family).await?;
+        let Some(found) = self.looked(sender, &id, family).await? else {
+            return self.end_without(batch, Halt::Cancelled).await;
+        };
         if found.state.has_ended() {
             return self.collect_by_family(batch, sender, (family, found)).await;
         }
@@ -148,15 +160,33 @@ impl BatchRun {
         Ok(RunEnd::Later(self.batches().settings.poll))
     }
 
-    async fn standing(
+    /// What goes ahead of a file; an earlier run may have asked for it.
+    async fn ask_ahead(
         &mut self,
         sender: &LineSender,
         call: BatchCall,
         family: &'static dyn NativeBatches,
-    ) -> Result<NativeStanding, RunBroken> {
-        let body = self.ask_family(sender, call, family).await?;
-        let no_batch = || KeepError::Store("the provider tells no batch".to_owned());
-        Ok(family.standing(&body).ok_or_else(no_batch)?)
+    ) -> Result<(), RunBroken> {
+        let opened = self.open_native(sender, &call).await;
+        if opened.as_ref().is_ok_and(|answer| answer.status() == 409) {
+            return Ok(());
+        }
+        read_bytes(opened, family.most_told()).await.map(drop)
+    }
+
+    /// How the provider's batch stands; `None`: it was cancelled, and is not there any more.
+    async fn looked(
+        &mut self,
+        sender: &LineSender,
+        id: &str,
+        family: &'static dyn NativeBatches,
+    ) -> Result<Option<NativeStanding>, RunBroken> {
+        let opened = self.open_native(sender, &family.look(id)).await;
+        let is_nowhere = opened.as_ref().is_ok_and(|answer| answer.status() == 404);
+        if is_nowhere && self.native.cancelled && family.forgets_cancelled() {
+            return Ok(None);
+        }
+        standing(family, &read_bytes(opened, family.most_told()).await?).map(Some)
     }
 
     /// The provider's batch. Where an earlier run may have asked for it and died, it is looked for first, as far as the
@@ -171,7 +201,7 @@ impl BatchRun {
             return Ok(id.clone());
         }
         let mut found = None;
-        if let (Some(search), true) = (family.search(), batch.provider_job.is_some()) {
+        if let (Some(search), true) = (family.search(new), batch.provider_job.is_some()) {
             found = family.found(&self.ask_family(sender, search, family).await?, new.own_id);
         }
         let id = match found {
@@ -180,7 +210,7 @@ impl BatchRun {
                 self.batches()
                     .change(self.workspace, self.id(), |batch| batch.provider_job = Some(String::new()))
                     .await?;
-                self.standing(sender, family.creation(new), family).await?.id
+                standing(family, &self.ask_family(sender, family.creation(new), family).await?)?.id
             }
         };
         if id.is_empty() {
@@ -313,6 +343,11 @@ impl BatchRun {
         led.insert(model, target);
         Ok(())
     }
+}
+
+fn standing(family: &dyn NativeBatches, body: &[u8]) -> Result<NativeStanding, RunBroken> {
+    let no_batch = || KeepError::Store("the provider tells no batch".to_owned());
+    Ok(family.standing(body).ok_or_else(no_batch)?)
 }
 
 /// Why a line does not go up.

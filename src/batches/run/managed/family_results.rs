@@ -5,23 +5,27 @@ use super::super::line::{line_id, unanswered};
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd, lost_log};
 use super::LineSender;
 use super::family::native_name;
+use super::read_bytes;
 use super::results::{AT_ONCE, LinePlaces, answer_lines};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, LineUsage};
 use crate::batches::guest::{BookedAnswer, LineTask};
 use crate::batches::lines::{FileLine, LineReader, line_at};
 use crate::batches::log::{EarlierRuns, LineDone, LogEntry, RunLog};
-use crate::upstream::http1::ResponseLines;
+use crate::upstream::http1::{Response, ResponseLines};
 use ahash::{AHashMap, AHashSet};
 use bytes::Bytes;
 use futures_util::future::join_all;
-use gateway_domain::ports::Blobs;
+use gateway_domain::ports::{Blobs, OutsideError};
 use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Of results: those that were answered, and those that were not.
+const MOST_FILES: usize = 8;
 
 /// Where a line stands in the file of the client.
 #[derive(Clone, Copy)]
@@ -96,9 +100,18 @@ impl BatchRun {
                 // It ended before there were any.
                 continue;
             }
-            let mut answers = answer_lines(opened)?;
-            if !self.read_answers(&book, &mut answers, (&mut done, &mut log)).await? {
-                return Ok(RunEnd::Later(std::time::Duration::ZERO));
+            let files = match family.addresses() {
+                None => vec![opened],
+                Some(addresses) => {
+                    let told = addresses(&read_bytes(opened, family.most_told()).await?);
+                    self.downloads(&told).await
+                }
+            };
+            for file in files {
+                let mut answers = answer_lines(file)?;
+                if !self.read_answers(&book, &mut answers, (&mut done, &mut log)).await? {
+                    return Ok(RunEnd::Later(std::time::Duration::ZERO));
+                }
             }
         }
         self.finalize(batch, &done, Some(halt)).await?;
@@ -107,6 +120,15 @@ impl BatchRun {
             self.remove_there(sender, removal, family).await;
         }
         Ok(RunEnd::Ended)
+    }
+
+    /// Files of results that lie elsewhere: few, as each is opened before the first is read.
+    async fn downloads(&self, addresses: &[String]) -> Vec<Result<Response, OutsideError>> {
+        let mut files = Vec::new();
+        for url in addresses.iter().take(MOST_FILES) {
+            files.push(self.batches().downloads.open(url).await);
+        }
+        files
     }
 
     /// What stays there is the provider's to remove.
