@@ -459,3 +459,29 @@ async fn among_several_targets_ids_of_such_files_are_bound() {
     assert_eq!((&list["data"][0]["id"], &list["last_id"]), (&made["id"], &made["id"]));
     assert_eq!(gateway.call("DELETE", &path).config(&config).send().await.expect(200).json()["id"], made["id"]);
 }
+
+/// A provider's list may be without an end; what is looked at of it is not.
+#[tokio::test]
+async fn lists_are_looked_at_as_far_as_their_bounds() {
+    let gateway = Gateway::start().await;
+    let endless = Upstream::replying(|seen| match seen.target.contains("list-type=2") {
+        true => {
+            let page = "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>n</NextContinuationToken>\
+                        </ListBucketResult>";
+            reply::whole(200, &[("content-type", "application/xml")], page)
+        }
+        false => {
+            let file = json!({ "name": "files/abc", "createTime": "2025-01-01T00:00:00Z" });
+            reply::json(200, &json!({ "files": [file], "nextPageToken": "n" }))
+        }
+    });
+    let endless = endless.await;
+    let google = json!({ "provider": "google", "api_key": "k", "custom_host": bare(&endless) });
+    let list = gateway.get("/v1/files?limit=100").config(&google).send().await.expect(200).json();
+    assert_eq!((list["data"].as_array().map(Vec::len), &list["has_more"]), (Some(20), &json!(true)));
+    assert_eq!(endless.seen().len(), 20);
+    let cloud = json!({ "provider": "vertex-ai", "api_key": "ya29.token", "custom_host": bare(&endless),
+        "vertex_project_id": "p", "vertex_region": "us-central1", "vertex_storage_bucket_name": "my-bucket" });
+    let told = gateway.get("/v1/files").config(&cloud).send().await.expect(400).text();
+    assert!(told.contains("10,000") && endless.seen().len() == 30, "{told}");
+}
