@@ -162,6 +162,7 @@ operations! {
     Transcription = facts("createTranscription", "/audio/transcriptions").answers(Sound),
     Translation = facts("createTranslation", "/audio/translations").answers(Sound),
     Realtime = facts("realtime", "/realtime").opens_session(),
+    ResponsesSession = facts("responses.session", "/responses").opens_session(),
     // Of one session there are records for each response and each transcript: they are asked for by no path.
     RealtimeResponse = facts("realtime.response", "/realtime"),
     RealtimeTranscript = facts("realtime.transcript", "/realtime"),
@@ -303,6 +304,9 @@ pub static TABLE: &[Row] = &[
     kept(Method::POST, "/openai/realtimeapi/sessions", Operation::RealtimeSecret),
     kept(Method::POST, "/openai/v1/realtime/client_secrets", Operation::RealtimeSecret),
     kept(Method::POST, "/openai/v1/realtime/calls", Operation::RealtimeCall),
+    // As calls were made in the beta.
+    kept(Method::POST, "/realtime", Operation::RealtimeCall),
+    kept(Method::POST, "/openai/v1/realtime", Operation::RealtimeCall),
     row(Method::POST, "/realtime/calls", Operation::RealtimeCall, Body::Form),
     row(Method::POST, "/realtime/calls/{}/accept", Operation::RealtimeCall, Body::Json),
     row(Method::POST, "/realtime/calls/{}/refer", Operation::RealtimeCallControl, Body::Json),
@@ -312,6 +316,7 @@ pub static TABLE: &[Row] = &[
     kept(Method::GET, "/openai/realtime", Operation::Realtime),
     kept(Method::GET, "/openai/v1/realtime", Operation::Realtime),
     row(Method::POST, "/responses", Operation::Responses, Body::Json),
+    row(Method::GET, "/responses", Operation::ResponsesSession, Body::Empty),
     row(Method::GET, "/responses/{}", Operation::GetResponse, Body::Empty),
     row(Method::DELETE, "/responses/{}", Operation::DeleteResponse, Body::Empty),
     row(Method::GET, "/responses/{}/input_items", Operation::ListInputItems, Body::Empty),
@@ -433,15 +438,9 @@ pub fn is_mcp_server(path: &str) -> bool {
 
 fn mcp<'a>(method: &Method, path: &'a str) -> Option<Routed<'a>> {
     let served = matches!(*method, Method::GET | Method::POST | Method::DELETE);
-    let operation = Operation::McpSession;
-    (served && is_mcp_server(path)).then_some(Routed {
-        operation,
-        dialect: Dialect::OpenAi,
-        path,
-        tail: path,
-        raw: false,
-        body: None,
-    })
+    let (operation, dialect) = (Operation::McpSession, Dialect::OpenAi);
+    let routed = Routed { operation, dialect, path, tail: path, raw: false, body: None };
+    (served && is_mcp_server(path)).then_some(routed)
 }
 
 /// Agents lie below one path, each by its slug; what stands behind that is the agent's.
@@ -587,7 +586,9 @@ mod tests {
         for row in TABLE {
             let base = row.operation.facts().base;
             let below = ["/openai/v1", "/openai"].iter().find_map(|azures| row.path.strip_prefix(azures));
-            let lies = below.unwrap_or(row.path).starts_with(base) || row.path == COHERES;
+            let path = below.unwrap_or(row.path);
+            let lies =
+                path.starts_with(base) || row.path == COHERES || (path, base) == ("/realtime", "/realtime/calls");
             assert!(lies, "{} begins with {base}", row.path);
         }
     }

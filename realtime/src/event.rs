@@ -29,6 +29,10 @@ pub struct ClientEvent<'e> {
     pub models: Vec<(&'static str, Cow<'e, str>)>,
     /// Of a response that is asked for: the most tokens that it may have.
     pub most_output: Option<u64>,
+    /// The same where the event itself is the request, as on a socket for Responses.
+    pub own_most_output: Option<u64>,
+    /// It goes on from a response or in a conversation that the provider keeps.
+    pub goes_on: bool,
 }
 
 impl<'e> ClientEvent<'e> {
@@ -37,6 +41,8 @@ impl<'e> ClientEvent<'e> {
         let kind = told.kind.ok_or(Unreadable::NoEvent)?;
         let mut models = Vec::new();
         models.extend(told.model.map(|model| ("model", model)));
+        let own_most_output = told.max_output_tokens.and_then(|told| told.get().parse().ok());
+        let goes_on = [told.previous_response_id, told.conversation].into_iter().flatten().any(|id| id.get() != "null");
         let mut most_output = None;
         for (session, fields) in [(told.session, IN_SESSION), (told.response, IN_RESPONSE)] {
             let Some(session) = session else { continue };
@@ -49,12 +55,17 @@ impl<'e> ClientEvent<'e> {
         if texts.chain(models.iter().map(|(_, name)| name)).any(|text| text.len() > MOST_NAME) {
             return Err(Unreadable::TooLong);
         }
-        Ok(Self { kind, id: told.event_id, models, most_output })
+        Ok(Self { kind, id: told.event_id, models, most_output, own_most_output, goes_on })
     }
 
     /// It asks for a response.
     pub fn asks(&self) -> bool {
         self.kind == "response.create"
+    }
+
+    /// The model that the event itself names.
+    pub fn model(&self) -> Option<&str> {
+        self.models.iter().find(|(field, _)| *field == "model").map(|(_, model)| &**model)
     }
 
     /// It adds sound to what the model will hear.
@@ -72,6 +83,8 @@ pub enum ProviderEvent<'e> {
     Session(SessionFacts),
     ResponseCreated {
         id: Cow<'e, str>,
+        /// Of several at once on a socket for Responses.
+        stream: Option<Cow<'e, str>>,
     },
     ResponseDone {
         id: Cow<'e, str>,
@@ -94,7 +107,9 @@ pub enum ProviderEvent<'e> {
     },
     /// So many bytes of text or of sound, as it is written in JSON.
     Delta {
+        /// Empty on a socket for Responses.
         response: Cow<'e, str>,
+        stream: Option<Cow<'e, str>>,
         bytes: usize,
         is_sound: bool,
     },
@@ -125,10 +140,10 @@ impl<'e> ProviderEvent<'e> {
                 told.session.map_or(Self::Other, |session| Self::Session(session.facts()))
             }
             "response.created" => match told.response.and_then(|response| response.id) {
-                Some(id) => Self::ResponseCreated { id },
+                Some(id) => Self::ResponseCreated { id, stream: told.stream_id },
                 None => Self::Other,
             },
-            "response.done" => match told.response {
+            "response.done" | "response.completed" | "response.incomplete" | "response.failed" => match told.response {
                 Some(SessionPart { id: Some(id), status, usage, output, .. }) => {
                     Self::ResponseDone { id, status: status.unwrap_or_default(), usage, output }
                 }
@@ -140,7 +155,8 @@ impl<'e> ProviderEvent<'e> {
             },
             "error" => Self::Error { event: told.error.and_then(|error| error.event_id) },
             "response.output_text.done" | "response.text.done" => {
-                Self::Said { response: response(), item: told.item_id, text: told.text.unwrap_or_default() }
+                let text = told.text.and_then(|text| serde_json::from_str(text.get()).ok());
+                Self::Said { response: response(), item: told.item_id, text: text.unwrap_or_default() }
             }
             "response.output_audio_transcript.done" | "response.audio_transcript.done" => {
                 Self::Said { response: response(), item: told.item_id, text: told.transcript.unwrap_or_default() }
@@ -152,7 +168,7 @@ impl<'e> ProviderEvent<'e> {
             kind if kind.starts_with("response.") && kind.ends_with(".delta") => {
                 let bytes = told.delta.map_or(0, |delta| delta.get().len().saturating_sub(2));
                 let is_sound = matches!(kind, "response.output_audio.delta" | "response.audio.delta");
-                Self::Delta { response: response(), bytes, is_sound }
+                Self::Delta { response: response(), stream: told.stream_id, bytes, is_sound }
             }
             _ => Self::Other,
         }
@@ -164,6 +180,8 @@ impl<'e> ProviderEvent<'e> {
 pub struct EventIds<'e> {
     pub response: Option<Cow<'e, str>>,
     pub item: Option<Cow<'e, str>>,
+    /// On a socket for Responses, where events of a response do not name it: the stream that it is in.
+    pub stream: Option<Cow<'e, str>>,
     pub kind: Cow<'e, str>,
 }
 
@@ -172,7 +190,7 @@ impl<'e> EventIds<'e> {
         let Ok(told) = serde_json::from_str::<EventFields<'e>>(text) else { return Self::default() };
         let response = told.response_id.or_else(|| told.response?.id);
         let item = told.item_id.or_else(|| told.item?.id);
-        Self { response, item, kind: told.kind.unwrap_or_default() }
+        Self { response, item, stream: told.stream_id, kind: told.kind.unwrap_or_default() }
     }
 }
 
@@ -215,8 +233,18 @@ struct EventFields<'e> {
     item_id: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
     item: Option<ItemPart<'e>>,
+    /// Of several responses at once on a socket for Responses: whose the event is.
     #[serde(borrow, default)]
-    text: Option<Cow<'e, str>>,
+    stream_id: Option<Cow<'e, str>>,
+    #[serde(borrow, default)]
+    max_output_tokens: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    previous_response_id: Option<&'e RawValue>,
+    #[serde(borrow, default)]
+    conversation: Option<&'e RawValue>,
+    /// A text, or how one is to be written.
+    #[serde(borrow, default)]
+    text: Option<&'e RawValue>,
     #[serde(borrow, default)]
     transcript: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
@@ -335,6 +363,23 @@ mod tests {
     }
 
     #[test]
+    fn on_a_socket_for_responses_the_event_is_the_request() {
+        let asked = r#"{"type":"response.create","model":"m","input":"hi","max_output_tokens":50,"text":{"format":{}},"previous_response_id":"r"}"#;
+        let event = ClientEvent::read(asked).expect("an event");
+        assert_eq!((event.model(), event.own_most_output, event.goes_on), (Some("m"), Some(50), true));
+        let fresh = ClientEvent::read(r#"{"type":"response.create","previous_response_id":null}"#).expect("an event");
+        assert_eq!((fresh.model(), fresh.own_most_output, fresh.goes_on), (None, None, false));
+        for end in ["completed", "incomplete", "failed"] {
+            let told = format!(r#"{{"type":"response.{end}","response":{{"id":"r","status":"{end}","usage":{{}}}}}}"#);
+            assert!(matches!(ProviderEvent::read(&told), ProviderEvent::ResponseDone { usage: Some(_), .. }), "{end}");
+        }
+        let delta = r#"{"type":"response.output_text.delta","item_id":"i","delta":"abcd","stream_id":"s"}"#;
+        let ids = EventIds::read(delta);
+        assert_eq!((ids.response, ids.stream.as_deref()), (None, Some("s")));
+        assert!(matches!(ProviderEvent::read(delta), ProviderEvent::Delta { stream: Some(_), bytes: 4, .. }));
+    }
+
+    #[test]
     fn what_two_readers_could_read_in_two_ways_is_no_event() {
         for text in [
             "",
@@ -368,7 +413,7 @@ mod tests {
         let delta = r#"{"type":"response.output_audio.delta","response_id":"r1","delta":"AAAABBBB"}"#;
         assert!(matches!(
             ProviderEvent::read(delta),
-            ProviderEvent::Delta { bytes: 8, is_sound: true, response } if response == "r1"
+            ProviderEvent::Delta { bytes: 8, is_sound: true, response, .. } if response == "r1"
         ));
         let session = r#"{"type":"session.updated","session":{"id":"s","type":"realtime","model":"gpt-realtime-2025-08-28",
             "max_output_tokens":400,"audio":{"input":{"transcription":{"model":"whisper-1"}}}}}"#;

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 /// Members whose strings are texts.
-const TEXTS: [&str; 6] = ["text", "transcript", "instructions", "output", "arguments", "prompt"];
+const TEXTS: [&str; 8] = ["text", "transcript", "instructions", "input", "content", "output", "arguments", "prompt"];
 /// All strings below it are.
 const VARIABLES: &str = "variables";
 
@@ -116,6 +116,11 @@ mod tests {
             (r#"{"type":"input_audio_buffer.append","audio":"text"}"#, &[]),
             (r#"{"type":"response.create"}"#, &[]),
             (r#"{"type":"x","text":"","output":null,"arguments":7}"#, &[]),
+            (
+                r#"{"type":"response.create","model":"m","input":[{"role":"user","content":"eleven"},{"content":[{"text":"twelve"}]}]}"#,
+                &["eleven", "twelve"],
+            ),
+            (r#"{"type":"response.create","input":"thirteen"}"#, &["thirteen"]),
             ("no JSON", &[]),
         ] {
             assert_eq!(texts(json), found, "{json}");

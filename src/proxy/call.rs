@@ -1,6 +1,7 @@
 //! One call as a provider's adapter reads it, and what goes up for it: made once for a target, shared by its retries.
 
 use super::call_ask::without_model;
+use super::handshake::is_session;
 use super::head::{self, HeadPlan};
 use super::objects::Binder;
 use super::request::{Content, Request};
@@ -134,7 +135,7 @@ impl Prepared {
         let adapter: &dyn Adapter = if route.raw && !reshapes { &raw } else { aim.adapter };
         let endpoint = match adapter.endpoint(operation, route.dialect) {
             Some(endpoint) => endpoint,
-            None if request.ask.upload == Some(Framing::WebSocket) && operation == Operation::Realtime => {
+            None if is_session(operation, request.ask.upload) => {
                 Endpoint { path: route.tail().to_owned().into(), headers: &[] }
             }
             None => return Err(unsupported(operation, resolved.provider())),

@@ -10,9 +10,9 @@ const KEY: &str = "openai-insecure-api-key.";
 /// The protocol that goes with it.
 const SPOKEN: &str = "realtime";
 
-/// A request opens a realtime session, by its operation and by how its body streams up.
+/// A request opens a session whose events are read, by its operation and by how its body streams up.
 pub(crate) fn is_session(operation: Operation, upload: Option<Framing>) -> bool {
-    operation == Operation::Realtime && upload == Some(Framing::WebSocket)
+    operation.facts().opens_session && upload == Some(Framing::WebSocket)
 }
 
 /// All that the client offers to speak.

@@ -450,7 +450,7 @@ fn merge_metadata(tenant: &Tenant, headers: &GatewayHeaders) -> Vec<(String, Str
 /// The model of a session stands in its address, where it may name a provider as the `model` of a body may.
 pub(crate) fn read_session_model(request: &mut Request) {
     let route = &request.ask.route;
-    if route.operation != Operation::Realtime || route.raw {
+    if !route.operation.facts().opens_session || route.raw {
         return;
     }
     let pairs = url::form_urlencoded::parse(route.query.as_deref().unwrap_or_default().as_bytes());

@@ -295,6 +295,8 @@ mod relayed;
 mod repeats;
 mod reserved;
 #[cfg(test)]
+mod responses_socket;
+#[cfg(test)]
 mod retries;
 #[cfg(test)]
 mod routing;

@@ -430,7 +430,14 @@ async fn what_is_no_call_is_refused_by_name() {
         let refused = asked(media, body).await.expect(400).json();
         assert_eq!(refused["error"]["param"], field, "{refused}");
     }
-    for round in ["/v1/proxy/realtime/calls", "/v1/openai/v1/realtime/calls"] {
+    for round in [
+        "/v1/proxy/realtime/calls",
+        "/v1/openai/v1/realtime/calls",
+        "/v1/realtime?model=gpt-realtime",
+        "/v1/realtime/",
+        "/v1/proxy/realtime?model=gpt-realtime",
+        "/v1/openai/v1/realtime?model=gpt-realtime",
+    ] {
         let call = gateway.post(round).key(WORKSPACE_KEY).provider("@main").body("application/sdp", OFFER);
         assert!(call.send().await.expect(400).text().contains("/v1/realtime/calls"), "{round}");
     }

@@ -11,6 +11,7 @@ mod guards;
 mod held;
 mod leaving;
 mod listener;
+mod responses;
 mod session;
 mod standing;
 mod turns;

@@ -55,6 +55,11 @@ pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<
     if is_unknown || route.path.starts_with("/v1/proxy/") {
         return refused("The integration keeps objects of workspaces apart, and takes no calls that nobody reads");
     }
+    if route.operation == Operation::ResponsesSession {
+        return refused(
+            "The integration keeps objects of workspaces apart, and events on a socket could name those of others",
+        );
+    }
     // A kept response of the gateway's own stands written out in the request.
     let own = request.ask.continues.is_some().then_some("previous_response_id");
     if request.ask.raw_names.field.as_deref().is_some_and(|field| Some(field) != own) {

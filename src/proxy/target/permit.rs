@@ -103,11 +103,16 @@ fn could_name_one(request: &Request) -> bool {
     if request.caller.tenant.line.as_ref().is_some_and(|line| line.native().is_some()) {
         return false;
     }
+    let operation = request.ask.route.operation;
     // A call has its model, which is looked at again when its session tells it.
-    if request.ask.route.operation == Operation::RealtimeCallControl || request.beside().is_some() {
+    if operation == Operation::RealtimeCallControl || request.beside().is_some() {
         return false;
     }
-    let facts = request.ask.route.operation.facts();
+    // Each of its responses names one, and is looked at by itself.
+    if operation == Operation::ResponsesSession {
+        return false;
+    }
+    let facts = operation.facts();
     let reads = matches!(request.ask.method, http::Method::GET | http::Method::DELETE) || facts.about_kept_response;
     !reads || request.ask.content.unread || facts.opens_session
 }

@@ -13,9 +13,9 @@ use crate::ids;
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::hooks::{self, GuardSearch};
 use crate::proxy::text_guard::GuardedText;
-use gateway_domain::{Fault, FaultKind, Operation, Usage};
+use gateway_domain::{Fault, FaultKind, Usage};
 use gateway_guardrails::Verdict;
-use gateway_realtime::{ClientEvent, EventIds, WireMessage, call_texts, error_event, text_frame, texts_alone};
+use gateway_realtime::{ClientEvent, EventIds, WireMessage, call_texts, text_frame, texts_alone};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -179,7 +179,7 @@ impl LiveSession<'_, '_, '_> {
         self.totals.denied += 1;
         self.live().counts.turn(TurnEnd::Denied);
         if let Ok(standing) = self.standing() {
-            note_denied(self.gate, standing, Operation::RealtimeResponse, event.unwrap_or_default(), notes);
+            note_denied(self.gate, standing, self.part(), event.unwrap_or_default(), notes);
         }
         self.tell_denied("A guardrail denied what the event says", event, results).await
     }
@@ -226,7 +226,8 @@ impl LiveSession<'_, '_, '_> {
             return self.write(message.raw).await;
         }
         let ids = EventIds::read(std::str::from_utf8(&message.payload).unwrap_or_default());
-        let about = (ids.response.map(Into::into), ids.item.map(Into::into));
+        let response = ids.response.as_deref().or_else(|| self.streams.of(ids.stream.as_deref())).map(str::to_owned);
+        let about = (response, ids.item.map(Into::into));
         if self.guards.hold(WaitingEvent::new(message.raw, about, &ids.kind)) {
             return Ok(());
         }
@@ -256,6 +257,10 @@ impl LiveSession<'_, '_, '_> {
 
     /// An event of the gateway's own goes up.
     fn order(&mut self, event: &Value) {
+        // A socket for Responses has no such events.
+        if self.is_for_responses() {
+            return;
+        }
         let made = ids::next(clock::now()).simple();
         let mark = self.guards.mark(|| format!("gateway_{made}")).to_owned();
         let mut event = event.clone();
@@ -264,8 +269,7 @@ impl LiveSession<'_, '_, '_> {
     }
 
     async fn tell_denied(&mut self, why: &str, about: Option<&str>, results: &Value) -> LiveResult {
-        let id = format!("event_{}", ids::next(clock::now()).simple());
-        let mut told: Value = serde_json::from_str(&error_event(&id, DENIED, DENIED, why, about)).unwrap_or_default();
+        let mut told = self.error((DENIED, DENIED), why, about);
         if !results.is_null() {
             told["error"]["hook_results"] = results.clone();
         }
@@ -281,7 +285,9 @@ fn spoken(output: &str) -> Vec<String> {
         let parts = item["content"].as_array().into_iter().flatten();
         let said = parts.filter_map(|part| part["text"].as_str().or_else(|| part["transcript"].as_str()));
         texts.extend(said.map(str::to_owned));
-        texts.extend(item["arguments"].as_str().map(call_texts).unwrap_or_default());
+        for asked in ["arguments", "input"] {
+            texts.extend(item[asked].as_str().map(call_texts).unwrap_or_default());
+        }
     }
     texts
 }

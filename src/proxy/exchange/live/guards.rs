@@ -2,6 +2,7 @@
 //! each response so far. Knows no socket, and sends nothing.
 
 use super::held::{HeldOutput, WaitingEvent};
+use super::responses;
 use crate::guardrails::{Guardrails, HookNotes, OutputVerdict, TargetGuards};
 use crate::proxy::text_guard::{GuardedText, TextGuard};
 use crate::runtime_config::RuntimeConfig;
@@ -124,8 +125,11 @@ impl JudgedResponse {
     }
 
     /// The end of a response that may not be heard.
-    fn refusal(&self) -> String {
+    fn refusal(&self, is_for_responses: bool) -> String {
         let usage: Value = self.usage.as_deref().and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default();
+        if is_for_responses {
+            return responses::refusal(&self.id, &usage);
+        }
         let details = json!({ "type": "incomplete", "reason": "content_filter" });
         json!({
             "type": "response.done",
@@ -161,9 +165,15 @@ pub(super) struct LiveGuards<'a> {
     held: HeldOutput,
     /// How events of the gateway's own begin their ids.
     mark: String,
+    /// What is told in the place of a provider's event has the form of Responses.
+    is_for_responses: bool,
 }
 
 impl<'a> LiveGuards<'a> {
+    pub(super) fn new(is_for_responses: bool) -> Self {
+        Self { is_for_responses, ..Self::default() }
+    }
+
     /// The outer `None`: the world or the model has changed since they were looked for.
     pub(super) fn known(&self, world: &Arc<RuntimeConfig>, model: Option<&Arc<str>>) -> Option<Option<Arc<LiveRules>>> {
         let found = self.found.as_ref()?;
@@ -348,7 +358,7 @@ impl<'a> LiveGuards<'a> {
             let ended = event.is_end().then(|| self.responses.remove(at));
             let is_denied = ended.as_ref().map_or_else(|| self.responses[at].is_denied, |ended| ended.is_denied);
             match ended.filter(|_| is_denied) {
-                Some(ended) => return Some(LetDown::Made(ended.refusal())),
+                Some(ended) => return Some(LetDown::Made(ended.refusal(self.is_for_responses))),
                 None if is_denied && event.is_between() => {}
                 None => return Some(LetDown::Raw(event.raw)),
             }

@@ -33,7 +33,7 @@ impl WaitingEvent {
     pub(super) fn new(raw: Bytes, about: (Option<String>, Option<String>), kind: &str) -> Self {
         let place = match kind {
             "response.created" => HeldPlace::Beginning,
-            "response.done" => HeldPlace::End,
+            "response.done" | "response.completed" | "response.incomplete" | "response.failed" => HeldPlace::End,
             _ => HeldPlace::Between,
         };
         Self { raw, response: about.0, item: about.1, place }

@@ -7,7 +7,7 @@ use super::turns::{TurnOutcome, guessed};
 use crate::clock;
 use crate::proxy::exchange::Gate;
 use gateway_domain::record::RealtimeNote;
-use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_domain::{Fault, FaultKind};
 use gateway_policies::Estimate;
 use gateway_realtime::close_frame;
 use std::time::{Duration, Instant};
@@ -104,7 +104,7 @@ impl LiveSession<'_, '_, '_> {
             let (status, usage) = ended.map_or_else(|| ("cut".to_owned(), None), |ended| (ended.status, ended.usage));
             let usage = usage.or_else(|| guessed(&turn));
             self.totals.responses += 1;
-            let operation = Operation::RealtimeResponse;
+            let operation = self.part();
             let outcome = TurnOutcome { operation, id: &id, status: &status, usage, told: None, notes };
             self.settle(turn, outcome).await;
         }

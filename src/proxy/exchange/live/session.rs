@@ -8,11 +8,10 @@ use super::counts::{OpenSession, TurnEnd};
 use super::guards::{EndedResponse, LiveGuards, LiveVerdict};
 use super::leaving::why;
 use super::listener::Listener;
+use super::responses::{self, ResponseStreams};
 use super::standing::LiveStanding;
 use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, note_denied, settle};
-use crate::clock;
 use crate::guardrails::HookNotes;
-use crate::ids;
 use crate::proxy::body::Permit;
 use crate::proxy::client::Upload;
 use crate::proxy::exchange::Gate;
@@ -25,7 +24,7 @@ use gateway_domain::{Fault, FaultKind, Operation, Usage};
 use gateway_policies::Estimate;
 use gateway_realtime::{
     ClientEvent, Closing, FrameReader, HeardFrame, Peer, ProviderEvent, Tally, WireMessage, call_texts, close_frame,
-    error_event, pong_to, text_frame,
+    pong_to, text_frame,
 };
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -75,10 +74,12 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
     pub(super) down: FrameReader,
     pub(super) turns: Turns,
     pub(super) guards: LiveGuards<'a>,
+    /// Which response runs in which stream of a socket for Responses.
+    pub(super) streams: ResponseStreams,
     /// The call that it is beside.
     pub(super) beside: Option<BesideCall>,
     /// The model that the client has led the session to.
-    switched: Option<Arc<str>>,
+    pub(super) switched: Option<Arc<str>>,
     pub(super) totals: RealtimeTotals,
     pub(super) closing: ClosingState,
     /// What is in hand counts as what the process holds.
@@ -115,7 +116,8 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             up: FrameReader::new(Peer::Client, MOST_MESSAGE),
             down: FrameReader::new(Peer::Provider, MOST_MESSAGE),
             turns: Turns::default(),
-            guards: LiveGuards::default(),
+            guards: LiveGuards::new(responses::is_for_responses(gate.request)),
+            streams: ResponseStreams::default(),
             beside,
             switched: None,
             totals: RealtimeTotals::default(),
@@ -250,6 +252,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if let Err(fault) = self.permit(&event) {
             return self.tell(&fault, "model_not_permitted", event.id.as_deref()).await;
         }
+        self.hear_model(&event);
         match self.judge_asked(&event, text).await {
             Ok(true) => Ok(()),
             Ok(false) => self.goes_up_as(&event, message.raw, message.payload.len()).await,
@@ -264,8 +267,9 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     }
 
     async fn goes_up_as(&mut self, event: &ClientEvent<'_>, raw: Bytes, bytes: usize) -> LiveResult {
+        self.hear_asked(event, bytes);
         if event.asks() {
-            match Box::pin(self.admit(event.most_output)).await {
+            match Box::pin(self.admit(self.most_output(event))).await {
                 Ok(turn) => self.turns.ask(event.id.as_deref().map(str::to_owned), turn),
                 Err(fault) => {
                     self.deny(&fault, event.id.as_deref()).await?;
@@ -276,13 +280,16 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if let Some((_, model)) = event.models.iter().find(|(field, _)| *field == "session.model") {
             self.switched = Some((**model).into());
         }
-        self.turns.context.add(bytes, event.is_sound());
+        if !self.is_for_responses() {
+            self.turns.context.add(bytes, event.is_sound());
+        }
         self.say(raw);
         Ok(())
     }
 
     /// Every model that an event names is one that the caller may use here.
     fn permit(&self, event: &ClientEvent<'_>) -> Result<(), Fault> {
+        self.permit_asked(event)?;
         if event.models.is_empty() {
             return Ok(());
         }
@@ -361,13 +368,19 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         match event {
             ProviderEvent::Other => {}
             ProviderEvent::Session(facts) => self.learn(facts).await?,
-            ProviderEvent::Delta { response, bytes, is_sound } => self.turns.hear(&response, bytes, is_sound),
+            ProviderEvent::Delta { response, stream, bytes, is_sound } => {
+                let response = self.streams.of(stream.as_deref()).unwrap_or(&response);
+                self.turns.hear(response, bytes, is_sound);
+            }
             ProviderEvent::Error { event } if self.guards.is_own(event.as_deref()) => return Ok(()),
             ProviderEvent::Error { event } => self.turns.refuse(event.as_deref()),
-            ProviderEvent::ResponseCreated { id } => {
+            ProviderEvent::ResponseCreated { id, stream } => {
+                self.stream_begins(&id, stream.as_deref());
                 self.response_begins(&id).await?;
                 begun = Some(id.into_owned());
             }
+            // All that it says stands in its end, too.
+            ProviderEvent::Said { .. } | ProviderEvent::Called { .. } if self.is_for_responses() => {}
             ProviderEvent::Said { response, item, text } => {
                 self.judge_said(&response, item.as_deref(), vec![text.into_owned()]).await?;
             }
@@ -376,7 +389,8 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             }
             ProviderEvent::ResponseDone { id, status, usage, output } => {
                 let told = usage.map(|told| told.get().into());
-                let ended = EndedResponse { status: status.into_owned(), usage: usage_of(usage), told };
+                let counted = if self.is_for_responses() { self.streams.end(&id, &message) } else { usage_of(usage) };
+                let ended = EndedResponse { status: status.into_owned(), usage: counted, told };
                 if let Some(ended) = self.judge_ended(&id, ended, output).await? {
                     self.response_ends(&id, (&ended.status, ended.usage), None).await;
                     settled = true;
@@ -416,14 +430,20 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         match self.admit(None).await {
             Ok(turn) => self.turns.begin(id, turn),
             Err(fault) => {
-                let cancel = serde_json::json!({ "type": "response.cancel", "response_id": id }).to_string();
-                self.say(text_frame(&cancel, Some(mask())));
-                self.last_call = Some(Instant::now() + CANCELLING);
+                if !self.is_for_responses() {
+                    let cancel = serde_json::json!({ "type": "response.cancel", "response_id": id }).to_string();
+                    self.say(text_frame(&cancel, Some(mask())));
+                    self.last_call = Some(Instant::now() + CANCELLING);
+                }
                 if let (Ok(standing), false) = (self.standing(), self.turns.are_full()) {
                     let prompt = self.turns.context.tokens();
                     self.turns.begin(id, LiveTurn { standing, holds: None, tally: Tally::default(), prompt });
                 }
                 self.deny(&fault, None).await?;
+                if self.is_for_responses() {
+                    // Nothing cancels it there but the end of the socket.
+                    return self.close(why(&fault), 1008, fault.message()).await;
+                }
                 self.end_if_revoked(&fault).await?;
             }
         }
@@ -451,7 +471,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             self.turns.context.settle(usage.total());
         }
         self.totals.responses += 1;
-        let operation = Operation::RealtimeResponse;
+        let operation = self.part();
         self.settle(turn, TurnOutcome { operation, id, status, usage, told: None, notes }).await;
     }
 
@@ -499,9 +519,9 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
 
     /// An error in the provider's own form.
     pub(super) async fn tell(&mut self, fault: &Fault, code: &str, about: Option<&str>) -> LiveResult {
-        let id = format!("event_{}", ids::next(clock::now()).simple());
         let kind = fault.kind().row().openai_type;
-        self.write(text_frame(&error_event(&id, kind, code, fault.message(), about), None)).await
+        let told = self.error((kind, code), fault.message(), about).to_string();
+        self.write(text_frame(&told, None)).await
     }
 
     /// Goes up, unless the provider was told of the end.

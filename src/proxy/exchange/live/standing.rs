@@ -9,7 +9,7 @@ use crate::proxy::request::{
     AskedFor, AskedModel, Caller, Content, LastLook, Request, Tenant, TenantGuardrails, Waited,
 };
 use crate::proxy::target::{self, Aim};
-use gateway_domain::{Fault, FaultKind, Timestamp};
+use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -64,6 +64,8 @@ impl LiveStanding {
         if model.is_some() {
             aim.model = model;
         }
+        // Only now, as the session itself names no model.
+        request.ask.route.operation = of_part(request.ask.route.operation);
         request.ask.untouched_model = Some(AskedModel { name: aim.model.clone(), unread: aim.model.is_none() });
         let prices = aim.prices(&request);
         let info = AttemptInfo {
@@ -77,6 +79,14 @@ impl LiveStanding {
             ..AttemptInfo::default()
         };
         Ok(Self { request, aim, info })
+    }
+}
+
+/// A response over a socket for Responses is one as over HTTP, for limits, guardrails and records.
+const fn of_part(operation: Operation) -> Operation {
+    match operation {
+        Operation::ResponsesSession => Operation::Responses,
+        other => other,
     }
 }
 
