@@ -226,7 +226,8 @@ async fn a_file_at_fireworks_is_a_dataset_and_is_read_where_it_lies_without_a_cr
     assert!(unknown.iter().all(|text| *text == unknown[0]), "{unknown:?}");
     // Addresses that a provider tells are called as far as any may be.
     assert!(call("GET", "/v1/files/several/content").send().await.expect(400).text().contains("several files"));
-    call("GET", "/v1/files/elsewhere/content").send().await.expect(502);
+    let told = call("GET", "/v1/files/elsewhere/content").send().await.expect(502).text();
+    assert!(told.contains("fireworks-ai: the address ") && !told.contains("169.254"), "{told}");
     let gone = call("DELETE", &path).send().await.expect(200).json();
     assert_eq!(gone, json!({ "id": id, "object": "file", "deleted": true }));
     call("GET", &path).send().await.expect(404);
