@@ -394,6 +394,14 @@ async fn live_provider() -> LiveProvider {
         socket.say(&json!({ "type": "session.created", "event_id": "event_1", "session": session })).await;
         while let Said::Event(event) = socket.next().await {
             let told = match event["type"].as_str() {
+                // Of Responses, not of realtime.
+                Some("response.create") if !event["input"].is_null() => {
+                    let usage = json!({ "input_tokens": 40, "output_tokens": 20, "total_tokens": 60 });
+                    let response = json!({ "id": "resp_1", "object": "response", "output": [], "usage": usage });
+                    ["created", "completed"]
+                        .map(|kind| json!({ "type": format!("response.{kind}"), "response": response, "sequence_number": 1 }))
+                        .to_vec()
+                }
                 Some("response.create") => vec![
                     json!({ "type": "response.created", "event_id": "event_2", "response": { "id": "resp_1", "object": "realtime.response", "status": "in_progress" } }),
                     json!({ "type": "response.output_text.delta", "event_id": "event_3", "response_id": "resp_1",

@@ -2,7 +2,7 @@
 
 use crate::harness::{Gateway, Seen, Upstream, installed, reply};
 use crate::{Stage, scripts};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::Command;
 
 const SOUND: [u8; 3] = *b"ID3";
@@ -10,6 +10,35 @@ const SOUND: [u8; 3] = *b"ID3";
 fn sound() -> Vec<u8> {
     let body: Vec<u8> = SOUND.into_iter().chain(0..=255).collect();
     reply::whole(200, &[("content-type", "audio/mpeg")], body)
+}
+
+/// A batch of Anthropic's, or their list.
+fn claudes(method: &str, target: &str) -> Value {
+    let counts = json!({ "canceled": 0, "errored": 0, "expired": 0, "processing": 0, "succeeded": 1 });
+    let batch = json!({
+        "id": "msgbatch_1", "type": "message_batch", "processing_status": "ended", "request_counts": counts,
+        "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "ended_at": null, "results_url": null,
+    });
+    match (method, target) {
+        ("GET", "/v1/messages/batches") => {
+            json!({ "data": [batch], "has_more": false, "first_id": "msgbatch_1", "last_id": "msgbatch_1" })
+        }
+        _ => batch,
+    }
+}
+
+fn claudes_file() -> Value {
+    json!({ "id": "file_1", "type": "file", "filename": "f", "mime_type": "text/plain", "size_bytes": 19,
+            "created_at": "2026-01-01T00:00:00Z", "downloadable": true })
+}
+
+/// A job of Mistral's.
+fn mistrals() -> Value {
+    json!({
+        "id": "job_1", "object": "batch", "input_files": ["file_1"], "endpoint": "/v1/chat/completions", "errors": [],
+        "status": "QUEUED", "created_at": 1, "total_requests": 1, "completed_requests": 0, "succeeded_requests": 0,
+        "failed_requests": 0,
+    })
 }
 
 /// Answers as the providers' pages say.
@@ -20,9 +49,20 @@ fn answer(seen: &Seen) -> Vec<u8> {
         "id": "batch_1", "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h", "created_at": 1,
         "input_file_id": "file_1", "status": "validating", "expires_at": 2, "expiration": "2", "errors": null,
     });
-    let file =
-        json!({ "id": "file_1", "object": "file", "bytes": 19, "created_at": 1, "filename": "f", "purpose": "batch" });
+    let file = json!({ "id": "file_1", "object": "file", "bytes": 19, "created_at": 1, "filename": "f", "purpose": "batch",
+                "sample_type": "batch_request", "source": "upload", "deleted": false });
+    let bare = target.split('?').next().unwrap_or_default();
     let told = match (method, target) {
+        _ if bare.starts_with("/v1/messages/batches") => claudes(method, bare),
+        _ if bare.starts_with("/v1/batch/jobs") => mistrals(),
+        ("GET", _) if bare == "/v1/files" && seen.header("anthropic-version").is_some() => {
+            json!({ "data": [claudes_file()], "has_more": false, "first_id": "file_1", "last_id": "file_1" })
+        }
+        (method, _)
+            if method != "DELETE" && !bare.ends_with("/content") && seen.header("anthropic-version").is_some() =>
+        {
+            claudes_file()
+        }
         (_, target) if target.ends_with("/audio/speech") => return sound(),
         (_, target) if target.contains("/audio/") => json!({ "text": "Hi" }),
         ("GET", target) if target.ends_with("/content") => {
@@ -58,9 +98,13 @@ async fn python_providers() {
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(answer).await;
     let root = upstream.url().trim_end_matches("/v1").to_owned();
-    for (slug, family, host) in
-        [("groq", "groq", root), ("together", "together-ai", upstream.url()), ("voyage", "voyage", upstream.url())]
-    {
+    for (slug, family, host) in [
+        ("claude", "anthropic", upstream.url()),
+        ("groq", "groq", root),
+        ("mistral", "mistral-ai", upstream.url()),
+        ("together", "together-ai", upstream.url()),
+        ("voyage", "voyage", upstream.url()),
+    ] {
         gateway.admin().provider(slug, family, Some(&host)).await;
     }
     let mut command = Command::new(installed("python/bin/python"));
@@ -68,12 +112,17 @@ async fn python_providers() {
     command.arg("-B").arg(scripts("python").join("providers_sdk.py"));
     Stage { gateway, _mocks: Vec::new(), story: None, told: Vec::new() }.run(command).await;
     let seen = upstream.seen();
-    assert!(
-        seen.iter().all(|seen| seen.header("authorization") == Some("Bearer sk-managed")),
-        "no key of the gateway's"
-    );
+    let has_key = |seen: &Seen| match seen.header("anthropic-version") {
+        Some(_) => seen.header("x-api-key") == Some("sk-managed") && seen.header("authorization").is_none(),
+        None => seen.header("authorization") == Some("Bearer sk-managed"),
+    };
+    assert!(seen.iter().all(has_key), "no key of the gateway's");
     let went = |method: &str, target: &str| seen.iter().any(|seen| seen.method == method && seen.target == target);
     for (method, target) in [
+        ("POST", "/v1/messages/batches"),
+        ("POST", "/v1/messages/batches/msgbatch_1/cancel"),
+        ("POST", "/v1/batch/jobs"),
+        ("POST", "/v1/batch/jobs/job_1/cancel"),
         ("POST", "/openai/v1/audio/transcriptions"),
         ("POST", "/openai/v1/audio/translations"),
         ("POST", "/openai/v1/audio/speech"),

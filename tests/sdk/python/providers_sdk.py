@@ -1,11 +1,14 @@
-"""Areas beside chat by the packages of providers that serve them: `groq`, `together` and `voyageai`, through the gateway to an
-upstream that answers as the providers' pages say. The test that runs this looks at what went up."""
+"""Areas beside chat by the packages of providers that serve them: `anthropic`, `groq`, `mistralai`, `together` and `voyageai`,
+through the gateway to an upstream that answers as the providers' pages say. The test that runs this looks at what went up."""
 
 import sys
 
+import anthropic
 import groq
+import httpx
 import together
 import voyageai
+from mistralai.client import Mistral
 
 from checks import KEY, URL, equal, raises, run
 
@@ -24,6 +27,42 @@ def together_client():
 
 def voyage_client():
     return voyageai.Client(api_key=KEY, base_url=f"{URL}/v1/proxy")
+
+
+def anthropic_client():
+    headers = {"x-gateway-provider": "@claude"}
+    return anthropic.Anthropic(api_key=KEY, base_url=URL, default_headers=headers, max_retries=0)
+
+
+def mistral_client():
+    return Mistral(api_key=KEY, server_url=URL, client=httpx.Client(headers={"x-gateway-provider": "@mistral"}))
+
+
+def check_anthropic_makes_and_ends_batches():
+    batches = anthropic_client().messages.batches
+    said = [{"role": "user", "content": "hello"}]
+    asked = {"custom_id": "a", "params": {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": said}}
+    made = batches.create(requests=[asked])
+    equal((made.id, made.processing_status), ("msgbatch_1", "ended"))
+    equal((batches.retrieve(made.id).id, batches.cancel(made.id).id), ("msgbatch_1",) * 2)
+    equal([one.id for one in batches.list()], ["msgbatch_1"])
+
+
+def check_anthropic_keeps_files():
+    files = anthropic_client().beta.files
+    made = files.upload(file=("a.txt", b"what is in it", "text/plain"))
+    equal((made.id, made.size_bytes, files.retrieve_metadata(made.id).filename), ("file_1", 19, "f"))
+    equal(([one.id for one in files.list()], files.download(made.id).read()), (["file_1"], b"{}\n"))
+    equal(files.delete(made.id).id, "file_1")
+
+
+def check_mistral_keeps_files_and_runs_jobs():
+    sdk = mistral_client()
+    made = sdk.files.upload(file={"file_name": "lines.jsonl", "content": b'{"custom_id": "a"}\n'}, purpose="batch")
+    equal((made.id, sdk.files.retrieve(file_id=made.id).id), ("file_1", "file_1"))
+    job = sdk.batch.jobs.create(input_files=[made.id], endpoint="/v1/chat/completions", model="mistral-small-latest")
+    equal((job.id, job.status), ("job_1", "QUEUED"))
+    equal((sdk.batch.jobs.get(job_id=job.id).id, sdk.batch.jobs.cancel(job_id=job.id).id), ("job_1", "job_1"))
 
 
 def check_groq_hears_and_speaks():

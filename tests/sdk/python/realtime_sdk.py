@@ -47,6 +47,23 @@ async def check_a_model_that_names_its_provider():
         equal((await converse(connection))[0], "hello there")
 
 
+async def check_responses_over_a_socket():
+    async with client().responses.connect(extra_headers=headers()) as connection:
+        await connection.send({"type": "response.create", "model": MODEL, "input": "hello"})
+        kinds = []
+        async for event in connection:
+            # The stand-in greets every socket as one for realtime.
+            if event.type != "session.created":
+                kinds.append(event.type)
+            if event.type in ("response.completed", "error"):
+                break
+        equal((kinds, event.response.usage.total_tokens), (["response.created", "response.completed"], 60))
+        await connection.send({"type": "response.create", "model": "other", "input": "hello"})
+        async for event in connection:
+            equal((event.type, event.code), ("error", "model_not_permitted"))
+            break
+
+
 async def check_transcripts():
     async with client().realtime.connect(model=MODEL, extra_headers=headers()) as connection:
         await connection.input_audio_buffer.append(audio="AAAA")
