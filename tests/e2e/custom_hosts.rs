@@ -1,7 +1,9 @@
 //! Where the gateway lets itself be sent: custom hosts by header, by inline config and from an admin.
 
+use crate::area_forms::{FORM, form};
 use crate::forbidden::{hosts, never};
-use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, hello, reply};
+use crate::harness::{Gateway, Socket, Upstream, WORKSPACE_KEY, hello, reply};
+use gateway_domain::operation::TABLE;
 use serde_json::json;
 
 #[tokio::test]
@@ -64,6 +66,53 @@ async fn trust_lifts_private_ranges_and_nothing_else() {
     let call = gateway.chat().provider("openai").header("authorization", "Bearer sk-own");
     call.header("x-gateway-custom-host", &upstream.url()).json(&hello()).send().await.expect(200);
     assert_eq!(upstream.only().header("authorization"), Some("Bearer sk-own"));
+}
+
+/// Calls, files, batches, fine-tuning and sockets, as they go up where their host may be called. How many were refused for it.
+async fn begin_all(gateway: &Gateway, host: &str) -> usize {
+    let file = form(&[("purpose", None, b"batch"), ("file", Some("f"), b"{}\n")]);
+    let batch = json!({ "input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completion_window": "24h" });
+    let job = json!({ "model": "gpt-4o", "training_file": "file-1" });
+    let to = |path: &str| {
+        let call = gateway.post(path).provider("openai").header("authorization", "Bearer sk-own");
+        call.header("x-gateway-custom-host", host)
+    };
+    let mut refused = 0;
+    for call in [
+        to("/v1/realtime/calls?model=gpt-realtime").body("application/sdp", "v=0\r\n"),
+        to("/v1/realtime/calls/rtc_1/hangup"),
+        to("/v1/files").body(FORM, file),
+        to("/v1/batches").json(&batch),
+        to("/v1/fine_tuning/jobs").json(&job),
+    ] {
+        let answer = call.send().await;
+        refused += usize::from(answer.status == 400 && answer.text().contains("custom host"));
+    }
+    let headers = [("x-gateway-api-key", WORKSPACE_KEY), ("authorization", "Bearer sk-own")];
+    let headers = [&headers[..], &[("x-gateway-provider", "openai"), ("x-gateway-custom-host", host)]].concat();
+    for path in ["/v1/realtime?model=gpt-realtime", "/v1/realtime?call_id=rtc_1", "/v1/responses", "/v1/other"] {
+        let answer = Socket::open(gateway.proxy, path, &headers).await.expect_err("nobody agrees to it");
+        refused += usize::from(answer.status == 400 && answer.body.to_string().contains("custom host"));
+    }
+    refused
+}
+
+#[tokio::test]
+async fn no_route_of_the_table_leads_to_a_host_that_nobody_may_call() {
+    let strict = Gateway::with(&["--trusted-custom-hosts", "trusted.example"]).await;
+    let upstream = Upstream::replying(|_| reply::error(404, &[])).await;
+    assert_eq!(begin_all(&strict, &upstream.url()).await, 9);
+    for row in TABLE {
+        let path = format!("/v1{}", row.path.replace("{}", "x"));
+        let call = strict.call(row.method.as_str(), &path).provider("openai").header("authorization", "Bearer sk-own");
+        let call = call.header("x-gateway-custom-host", &upstream.url());
+        let call = if row.method == "POST" { call.json(&hello()) } else { call };
+        assert_ne!(call.send().await.status, 404, "{} {path}", row.method);
+    }
+    assert_eq!(upstream.connections(), 0);
+    let trusting = Gateway::with(&["--trusted-custom-hosts", "127.0.0.1"]).await;
+    assert_eq!(begin_all(&trusting, &upstream.url()).await, 0);
+    assert_eq!(upstream.seen().len(), 9, "all of them are called where they may be");
 }
 
 #[tokio::test]

@@ -77,6 +77,11 @@ async fn speak(socket: &mut Socket, count: u32, told: &Value) {
         socket.say(&of(kind, json!({ "call_id": "call_1", "delta": arguments }))).await;
         socket.say(&of(done, json!({ "call_id": "call_1", "name": "f", "arguments": arguments }))).await;
     }
+    if let Some(arguments) = told["tool"].as_str() {
+        let (kind, done) = ("response.mcp_call_arguments.delta", "response.mcp_call_arguments.done");
+        socket.say(&of(kind, json!({ "output_index": 0, "delta": arguments }))).await;
+        socket.say(&of(done, json!({ "output_index": 0, "arguments": arguments }))).await;
+    }
     if told["untold"].is_null() {
         socket.say(&of("response.output_text.done", json!({ "text": text }))).await;
     }
@@ -293,18 +298,26 @@ async fn arguments_of_a_function_that_a_model_asks_for_are_judged_as_in_chat() {
     let (provider, heard) = speaking().await;
     // What stands in JSON that stands in JSON is found as it reads, and names of members are no texts.
     let (good, bad) = (r#"{"the secret":"a mystery"}"#, r#"{"q":["the \u0073ecret"]}"#);
-    for (trace, stream) in [("beside", json!({})), ("held", json!({ "stream": "hold" }))] {
+    let hold = json!({ "stream": "hold" });
+    for (trace, asks, stream) in [
+        ("beside", "call", &json!({})),
+        ("held", "call", &hold),
+        ("tool-beside", "tool", &json!({})),
+        ("tool-held", "tool", &hold),
+    ] {
+        let stream = stream.clone();
+        let done = if asks == "call" { "function_call_arguments" } else { "mcp_call_arguments" };
         let guardrail = with(forbids("secret"), stream);
         let mut client = open(&gateway, &provider, json!({ "output_guardrails": [guardrail] }), trace).await;
-        client.say(&create(&json!({ "say": "fine", "call": good }))).await;
+        client.say(&create(&json!({ "say": "fine", asks: good }))).await;
         let events = until(&mut client, "response.done").await;
-        assert!(kinds(&events).contains(&"response.function_call_arguments.done"), "{events:?}");
+        assert!(kinds(&events).contains(&&*format!("response.{done}.done")), "{events:?}");
         assert!(!kinds(&events).contains(&"error"), "{events:?}");
         let before = heard.all().len();
-        client.say(&create(&json!({ "say": "fine", "call": bad }))).await;
+        client.say(&create(&json!({ "say": "fine", asks: bad }))).await;
         let events = until(&mut client, "error").await;
         assert_eq!(events.last().expect("an error")["error"]["code"], "hooks_failed", "{events:?}");
-        if trace == "held" {
+        if trace.ends_with("held") {
             assert!(!kinds(&events).iter().any(|kind| kind.contains("arguments")), "{events:?}");
             let rest = until(&mut client, "response.done").await;
             assert_eq!(rest.last().expect("the end")["response"]["status"], "incomplete", "{rest:?}");
