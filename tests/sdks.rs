@@ -434,6 +434,11 @@ async fn python_batches() {
 }
 
 #[tokio::test]
+async fn node_batches() {
+    stage().await.node("batches_sdk.mjs", MOCK, "openai").await;
+}
+
+#[tokio::test]
 async fn python_prompts() {
     administered().await.python("prompts_sdk.py", MOCK, "openai").await;
 }

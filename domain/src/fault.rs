@@ -3,6 +3,7 @@
 
 use crate::counters::Standings;
 use crate::operation::Dialect;
+use crate::time::Timestamp;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -102,6 +103,7 @@ struct Inner {
     code: Option<&'static str>,
     errors: Vec<String>,
     retry_after_ms: Option<u64>,
+    begins_anew: Option<Timestamp>,
     standings: Standings,
 }
 
@@ -144,8 +146,8 @@ impl Fault {
     pub fn new(kind: FaultKind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = shortened(message.into());
         let (param, code, errors, retry_after_ms) = (None, None, Vec::new(), None);
-        let standings = Standings::default();
-        Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms, standings }))
+        let (begins_anew, standings) = (None, Standings::default());
+        Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms, begins_anew, standings }))
     }
 
     /// The field or header that is at fault.
@@ -171,6 +173,13 @@ impl Fault {
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         self.0.retry_after_ms = Some(ms);
+        self
+    }
+
+    /// When what is used up begins anew: for whoever waits for as long as that, which no client does.
+    #[must_use]
+    pub fn begins_anew(mut self, at: Timestamp) -> Self {
+        self.0.begins_anew = Some(at);
         self
     }
 
@@ -203,6 +212,10 @@ impl Fault {
 
     pub fn retry_after(&self) -> Option<u64> {
         self.0.retry_after_ms
+    }
+
+    pub fn anew_at(&self) -> Option<Timestamp> {
+        self.0.begins_anew
     }
 
     /// The error object as `dialect` spells it.

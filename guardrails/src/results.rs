@@ -6,7 +6,7 @@ use crate::engine::Verdict;
 use crate::guardrail::{FeedbackRule, HookType};
 use bytes::Bytes;
 use gateway_domain::Dialect;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value, json};
 
 const DENIED: &str =
@@ -14,18 +14,18 @@ const DENIED: &str =
 /// The type of a denial's error, also of one inside a stream.
 pub const DENIED_TYPE: &str = "hooks_failed";
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorResult {
     pub name: String,
     pub message: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub data: Value,
     pub verdict: bool,
     pub id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorResult>,
     /// Milliseconds.
     pub execution_time: i64,
@@ -36,7 +36,7 @@ pub struct CheckResult {
     pub fail_on_error: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HookRunResult {
     pub verdict: bool,
     pub id: String,
@@ -47,7 +47,7 @@ pub struct HookRunResult {
     pub execution_time: i64,
     #[serde(rename = "async")]
     pub is_async: bool,
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "hook_type")]
     pub hook_type: &'static str,
     pub created_at: String,
     /// It failed, and a failure of it ends the request.
@@ -79,6 +79,24 @@ impl Serialize for HookResult {
             }
         }
     }
+}
+
+/// As they were written by [`HookResult`]'s serializer: results that wait for the rest of their call are kept so.
+impl<'de> Deserialize<'de> for HookResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let told = Value::deserialize(deserializer)?;
+        if told["skipped"] != true {
+            return HookRunResult::deserialize(told).map(|run| Self::Run(Box::new(run))).map_err(de::Error::custom);
+        }
+        let hook_type = hook_type(&told["type"]).map_err(de::Error::custom)?;
+        Ok(Self::Skipped { id: told["id"].as_str().unwrap_or_default().to_owned(), hook_type })
+    }
+}
+
+fn hook_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static str, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let known = [HookType::Guardrail, HookType::Mutator].into_iter().map(HookType::name).find(|known| *known == name);
+    known.ok_or_else(|| de::Error::unknown_variant(&name, &["guardrail", "mutator"]))
 }
 
 /// The results of both directions.

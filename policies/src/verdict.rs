@@ -90,7 +90,8 @@ impl Denied {
             return Fault::new(FaultKind::LimitsAway, message).retry_after_ms(self.retry_after_ms);
         }
         if self.cause == Cause::Limit && self.kind == Kind::Budget {
-            return Fault::new(FaultKind::BudgetExhausted, message).code("budget_exhausted");
+            let fault = Fault::new(FaultKind::BudgetExhausted, message).code("budget_exhausted");
+            return if self.reset_at.0 == i64::MAX { fault } else { fault.begins_anew(self.reset_at) };
         }
         Fault::new(FaultKind::RateLimited, message).retry_after_ms(self.retry_after_ms).standings(self.standings())
     }

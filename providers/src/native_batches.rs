@@ -214,9 +214,17 @@ pub trait NativeBatches: ToldBatches {
     fn creation_of_file(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }
-    /// Finds one that an earlier process may have asked for; `None`: the family has no way to.
+    /// Lists batches, among which is the one that may have been asked for before; `None`: asked for again it is the same.
     fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
+    }
+    /// Whether one that the gateway asked for can be told from all others.
+    fn names_batches(&self) -> bool {
+        true
+    }
+    /// Where it cannot: those that may be it, of so many lines and made since then.
+    fn doubted(&self, _body: &[u8], _lines: u64, _since: &str) -> Vec<String> {
+        Vec::new()
     }
     /// The one that was made with this name of the gateway's.
     fn found(&self, _body: &[u8], _own_id: &str) -> Option<String> {

@@ -37,6 +37,9 @@ pub(crate) enum BatchStatus {
     Failed,
     InProgress,
     Finalizing,
+    /// Guardrails judge what a provider answered.
+    #[serde(rename = "processing_post_request_guardrails")]
+    Judging,
     Completed,
     Expired,
     Cancelling,
@@ -50,6 +53,7 @@ impl BatchStatus {
             Self::Failed => "failed",
             Self::InProgress => "in_progress",
             Self::Finalizing => "finalizing",
+            Self::Judging => "processing_post_request_guardrails",
             Self::Completed => "completed",
             Self::Expired => "expired",
             Self::Cancelling => "cancelling",
@@ -131,7 +135,7 @@ impl BatchDocument {
             BatchStatus::Validating => return,
             BatchStatus::Failed => &mut self.failed,
             BatchStatus::InProgress => &mut self.in_progress,
-            BatchStatus::Finalizing => &mut self.finalizing,
+            BatchStatus::Finalizing | BatchStatus::Judging => &mut self.finalizing,
             BatchStatus::Completed => &mut self.completed,
             BatchStatus::Expired => &mut self.expired,
             BatchStatus::Cancelling => &mut self.cancelling,

@@ -9,6 +9,7 @@ use gateway_domain::Usage;
 use gateway_domain::cloud::CloudService;
 use gateway_domain::id::KeyId;
 use gateway_domain::keys::KeyHash;
+use gateway_guardrails::HookResult;
 use parking_lot::Mutex;
 use rand::TryRngCore as _;
 use rand::rngs::OsRng;
@@ -31,7 +32,7 @@ pub(crate) struct Guest {
 }
 
 /// What came of a line in a batch of a provider's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BookedAnswer {
     pub(crate) status: u16,
     /// The model that the line asked for.
@@ -42,8 +43,20 @@ pub(crate) struct BookedAnswer {
     /// The answer in the provider's own words, where those are not the client's: it is to be translated, and tells usage
     /// and model itself.
     pub(crate) native: Option<Bytes>,
+    /// Guardrails have their say of it before it is told.
+    pub(crate) judged: Option<AnswerToJudge>,
     /// False: an earlier run may have counted it.
     pub(crate) is_counted: bool,
+}
+
+/// An answer that guardrails judge.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnswerToJudge {
+    /// As the client reads it; `None`: it is read from what the provider says in its own words.
+    pub(crate) told: Option<Bytes>,
+    /// What they said of the line before it went up.
+    pub(crate) asked: Vec<HookResult>,
+    pub(crate) was_soft: bool,
 }
 
 /// What is to become of a request that comes by the door.
@@ -55,6 +68,8 @@ pub(crate) enum LineTask {
     Booked(Box<BookedAnswer>),
     /// It goes up in a batch of a provider's: how it would be asked is told, and nothing sent.
     Written,
+    /// The same, as the client wrote it but for what guardrails rewrite.
+    Judged,
     /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`: its
     /// body is not held; `begins`: it makes the batch.
     Native { at: CloudService, streams: bool, begins: bool },

@@ -247,7 +247,7 @@ impl Batches {
 
     pub(crate) async fn cancel(&self, workspace: WorkspaceId, id: Uuid) -> Result<BatchDocument, KeepError> {
         let changed = self.change(workspace, id, |batch| {
-            if !batch.status.has_ended() && batch.status != BatchStatus::Finalizing {
+            if !batch.status.has_ended() && !matches!(batch.status, BatchStatus::Finalizing | BatchStatus::Judging) {
                 batch.enter(BatchStatus::Cancelling, now_secs());
             }
         });

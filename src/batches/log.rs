@@ -4,10 +4,11 @@
 use super::write::{BlobWriter, new_blob};
 use super::{KEPT_SECS, LOG};
 use crate::batches::document::{LineCounts, LineUsage};
-use crate::batches::lines::LineReader;
-use ahash::AHashSet;
+use crate::batches::lines::{LineReader, line_at};
+use ahash::{AHashMap, AHashSet};
 use gateway_domain::OrgId;
 use gateway_domain::ports::{BlobError, Blobs, NewBlob};
+use gateway_guardrails::HookResult;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -35,7 +36,23 @@ pub(super) struct LineDone {
 pub(super) enum LogEntry {
     Sent(Vec<u64>),
     Done(LineDone),
+    /// What guardrails said of a line that then went up to a provider.
+    Judged {
+        #[serde(rename = "n")]
+        number: u64,
+        said: LineSaid,
+    },
 }
+
+/// What guardrails said of a line, for when its answer is there.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct LineSaid {
+    pub(super) is_soft: bool,
+    pub(super) results: Vec<HookResult>,
+}
+
+/// Where an entry stands: its log, the byte that it begins at, and its length.
+pub(super) type EntryPlace = (Uuid, u64, usize);
 
 /// What earlier runs did.
 #[derive(Debug, Default)]
@@ -43,6 +60,8 @@ pub(super) struct EarlierRuns {
     pub(super) done: AHashSet<u64>,
     /// Asked, and nobody knows what came of it.
     pub(super) doubtful: AHashSet<u64>,
+    /// Of which guardrails said something before they went up.
+    pub(super) judged: AHashMap<u64, EntryPlace>,
     pub(super) counts: LineCounts,
     pub(super) usage: LineUsage,
     pub(super) cost: i64,
@@ -53,7 +72,16 @@ impl EarlierRuns {
         match entry {
             LogEntry::Sent(numbers) => self.doubtful.extend(numbers),
             LogEntry::Done(done) => self.finished(done),
+            LogEntry::Judged { .. } => {}
         }
+    }
+
+    /// The same of one that stands in a log.
+    pub(super) fn note_at(&mut self, entry: &LogEntry, place: EntryPlace) {
+        if let LogEntry::Judged { number, .. } = entry {
+            self.judged.insert(*number, place);
+        }
+        self.note(entry);
     }
 
     pub(super) fn finished(&mut self, done: &LineDone) {
@@ -94,25 +122,45 @@ pub(super) const fn blob(id: Uuid, org: OrgId, now: i64) -> NewBlob {
 }
 
 /// Reads one that is closed. An entry that was not written to its end was never noted.
-pub(super) struct LogReader(LineReader);
+pub(super) struct LogReader {
+    lines: LineReader,
+    log: Uuid,
+}
 
 impl LogReader {
     pub(super) fn new(blobs: &Arc<dyn Blobs>, log: Uuid) -> Self {
-        Self(LineReader::new(blobs, log))
+        Self { lines: LineReader::new(blobs, log), log }
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<LogEntry>, BlobError> {
+        Ok(self.next_placed().await?.map(|(entry, _)| entry))
+    }
+
+    pub(super) async fn next_placed(&mut self) -> Result<Option<(LogEntry, EntryPlace)>, BlobError> {
         loop {
-            match self.0.next().await {
+            match self.lines.next().await {
                 Ok(Some(line)) => {
                     if let Ok(entry) = serde_json::from_slice(&line.text) {
-                        return Ok(Some(entry));
+                        return Ok(Some((entry, (self.log, line.at, line.text.len()))));
                     }
                 }
                 Ok(None) | Err(BlobError::Unknown) => return Ok(None),
                 Err(why) => return Err(why),
             }
         }
+    }
+}
+
+/// What guardrails said of a line, where they said something.
+pub(super) async fn said_of(
+    blobs: &Arc<dyn Blobs>,
+    earlier: &EarlierRuns,
+    number: u64,
+) -> Result<Option<LineSaid>, BlobError> {
+    let Some((log, at, length)) = earlier.judged.get(&number).copied() else { return Ok(None) };
+    match serde_json::from_slice(&line_at(blobs, log, (at, length)).await?) {
+        Ok(LogEntry::Judged { said, .. }) => Ok(Some(said)),
+        _ => Ok(None),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::document::{BatchProblem, BatchStatus};
 use super::lines::LineAsked;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// Between the parts of the form by which a file goes up. No line of JSON begins like it.
@@ -71,9 +72,9 @@ impl NativeBatch {
     }
 }
 
-/// A line as it goes up: with the model that the config leads it to.
-pub(super) fn native_line(asked: &LineAsked<'_>, model: Option<&str>) -> Option<Vec<u8>> {
-    let mut body: Map<String, Value> = serde_json::from_str(asked.body.get()).ok()?;
+/// A line as it goes up, with this body and the model that the config leads it to; it ends a line of its file.
+pub(super) fn native_line(asked: &LineAsked<'_>, body: &RawValue, model: Option<&str>) -> Option<Vec<u8>> {
+    let mut body: Map<String, Value> = serde_json::from_str(body.get()).ok()?;
     if let Some(model) = model {
         body.insert("model".to_owned(), model.into());
     }
@@ -137,7 +138,7 @@ mod tests {
     fn a_line_goes_up_with_the_model_that_it_is_led_to() {
         let text = r#"{"custom_id":"a","method":"POST","url":"/v1/x","body":{"model":"@p/m","n":1}}"#;
         let asked: LineAsked<'_> = serde_json::from_str(text).expect("a line");
-        let line = native_line(&asked, Some("m")).expect("an object");
+        let line = native_line(&asked, asked.body, Some("m")).expect("an object");
         let read: Value = serde_json::from_slice(&line).expect("JSON");
         assert_eq!(read["body"], json!({ "model": "m", "n": 1 }));
         assert!(line.ends_with(b"\n"));

@@ -74,6 +74,19 @@ enum RunBroken {
     Failed(KeepError),
     /// The provider will have none of it: why.
     Refused(String),
+    /// The provider did nothing now, and may do it later: why.
+    Declined(String),
+    /// A limit of the gateway's own lets nothing through.
+    Limited(OwnLimit),
+}
+
+/// What a limit of the gateway's own says.
+struct OwnLimit {
+    /// A budget is used up, and not only for a moment.
+    is_budget: bool,
+    /// How long until it lets something through, where that is known.
+    after: Option<Duration>,
+    why: String,
 }
 
 impl<E: Into<KeepError>> From<E> for RunBroken {
@@ -126,23 +139,30 @@ impl BatchRun {
     }
 
     pub(super) async fn go(mut self) {
-        let end = match self.run().await {
-            Ok(RunEnd::Ended) => JobEnd::Done(String::new()),
-            Ok(RunEnd::Later(after)) => JobEnd::Back { after },
+        let broken = match self.run().await {
+            Ok(RunEnd::Ended) => return self.end(JobEnd::Done(String::new())).await,
+            Ok(RunEnd::Later(after)) => return self.end(JobEnd::Back { after }).await,
             Err(RunBroken::Lost) => return tracing::warn!(batch = %self.id(), "another run has this batch"),
-            Err(RunBroken::Failed(KeepError::Unknown)) => {
-                self.fail("missing_file", "The file of the batch is gone").await
+            Err(RunBroken::Refused(why)) => {
+                let end = self.fail("provider_refused", &why).await;
+                return self.end(end).await;
             }
-            Err(RunBroken::Refused(why)) => self.fail("provider_refused", &why).await,
-            Err(RunBroken::Failed(why)) if self.leased.job.tries >= LAST_TRY => {
-                self.fail("given_up", &why.to_string()).await
-            }
-            Err(RunBroken::Failed(KeepError::Full(which))) => self.fail("storage_full", which).await,
-            Err(RunBroken::Failed(why)) => {
+            Err(RunBroken::Failed(why)) => why,
+            Err(RunBroken::Declined(why) | RunBroken::Limited(OwnLimit { why, .. })) => KeepError::Store(why),
+        };
+        let end = match broken {
+            KeepError::Unknown => self.fail("missing_file", "The file of the batch is gone").await,
+            why if self.leased.job.tries >= LAST_TRY => self.fail("given_up", &why.to_string()).await,
+            KeepError::Full(which) => self.fail("storage_full", which).await,
+            why => {
                 tracing::warn!(batch = %self.id(), error = %why, "a run of a batch broke off");
                 JobEnd::Again { after: Duration::from_secs(5), why: why.to_string() }
             }
         };
+        self.end(end).await;
+    }
+
+    async fn end(&self, end: JobEnd) {
         if let Err(e) = self.batches().jobs.end(self.leased.lease, &end).await {
             tracing::warn!(batch = %self.id(), error = %e, "the end of a run could not be written");
         }
@@ -184,7 +204,10 @@ impl BatchRun {
         };
         self.cancelled = batch.cancelling;
         if batch.window == BY_PROVIDER {
-            return Box::pin(self.run_managed(&batch, &sender)).await;
+            return match Box::pin(self.run_managed(&batch, &sender)).await {
+                Err(RunBroken::Limited(limit)) => self.wait_for(&batch, limit).await,
+                other => other,
+            };
         }
         let (mut done, mut log) = self.begin_log(&batch).await?;
         let halt = self.ask(AskedLines { batch: &batch, sender, halting }, &mut done, &mut log).await?;
@@ -222,8 +245,8 @@ impl BatchRun {
         for log in logs {
             log::close(&blobs, log).await?;
             let mut entries = LogReader::new(&blobs, log.id);
-            while let Some(entry) = entries.next().await? {
-                earlier.note(&entry);
+            while let Some((entry, place)) = entries.next_placed().await? {
+                earlier.note_at(&entry, place);
                 self.pulse_lease().await?;
             }
         }

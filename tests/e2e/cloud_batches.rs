@@ -183,8 +183,9 @@ async fn what_bedrock_needs_is_asked_for_by_name() {
     }
 }
 
-const VERTEX_JOB: &str = "/v1/projects/p/locations/us-central1/batchPredictionJobs/456";
-const GEMINI: &str = "gemini-2.5-flash";
+pub(crate) const VERTEX_JOBS: &str = "/v1/projects/p/locations/us-central1/batchPredictionJobs";
+pub(crate) const VERTEX_JOB: &str = "/v1/projects/p/locations/us-central1/batchPredictionJobs/456";
+pub(crate) const GEMINI: &str = "gemini-2.5-flash";
 
 pub(crate) fn gemini(text: &str) -> Value {
     json!({ "candidates": [{ "content": { "role": "model", "parts": [{ "text": text }] }, "finishReason": "STOP" }],
@@ -192,7 +193,7 @@ pub(crate) fn gemini(text: &str) -> Value {
             "modelVersion": GEMINI })
 }
 
-fn vertex() -> Box<Script> {
+pub(crate) fn vertex() -> Box<Script> {
     Box::new(|seen: &Seen, looks, _| {
         let job = |state: &str| {
             let folder = "gs://my-bucket/gateway-batches/f/results/prediction-1";

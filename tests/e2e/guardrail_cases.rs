@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-fn forbids(word: &str) -> Value {
+pub(crate) fn forbids(word: &str) -> Value {
     json!({ "default.contains": { "words": [word], "operator": "none" }, "deny": true })
 }
 

@@ -1,15 +1,21 @@
 //! Workspaces that share a credential, and do not find each other's objects at the provider (`isolate_objects`).
 
 use crate::area_forms::{FORM, form};
+use crate::batches::text;
 use crate::bound_ids::{id, keeping};
-use crate::harness::{Answer, Gateway, Upstream, call::Call, hello, with};
+use crate::family_batches::{CLAUDE, CLAUDE_BATCH, FAST, FamilyProvider, by_provider, claude, claudes_results, four};
+use crate::harness::{Answer, Gateway, Upstream, call::Call, eventually, hello, with};
 use serde_json::{Value, json};
 
 /// Two workspaces with a provider of the same integration each: the keys of both.
 async fn house(upstream: &Upstream, isolates: bool) -> (Gateway, [String; 2]) {
-    let gateway = Gateway::start().await;
-    let configurations = json!({ "custom_host": upstream.url(), "isolate_objects": isolates });
-    let keys = gateway.admin().sharing("openai", Some("sk-shared"), &configurations).await;
+    house_of("openai", &upstream.url(), isolates).await
+}
+
+async fn house_of(family: &str, url: &str, isolates: bool) -> (Gateway, [String; 2]) {
+    let gateway = Gateway::with(FAST).await;
+    let configurations = json!({ "custom_host": url, "isolate_objects": isolates });
+    let keys = gateway.admin().sharing(family, Some("sk-shared"), &configurations).await;
     (gateway, keys)
 }
 
@@ -79,4 +85,38 @@ async fn without_it_ids_stay_and_it_can_be_switched_at_any_time() {
     call(&gateway, "GET", "/v1/files/file-one", &theirs).send().await.expect(404);
     assert_eq!(shown(json!(false)).await, Value::Null);
     call(&gateway, "GET", "/v1/files/file-one", &theirs).send().await.expect(200);
+}
+
+/// A batch that a provider runs holds the provider's ids inside: they are nobody's to ask for, and the batch is one
+/// workspace's.
+#[tokio::test]
+async fn a_family_batch_of_one_workspace_is_unknown_to_the_other() {
+    let provider = FamilyProvider::start(CLAUDE_BATCH, claude(2, claudes_results)).await;
+    let config = provider.config("anthropic");
+    let url = config["custom_host"].as_str().expect("an address");
+    let (gateway, [mine, theirs]) = house_of("anthropic", url, true).await;
+    let lines = four(CLAUDE);
+    let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), lines.as_bytes())]);
+    let file = text(&gateway.post("/v1/files").key(&mine).body(FORM, body).send().await.expect(200).json(), "id");
+    let made = call(&gateway, "POST", "/v1/batches", &mine).json(&by_provider(&file)).send().await.expect(200).json();
+    let path = format!("/v1/batches/{}", text(&made, "id"));
+    let batch = eventually("the batch to end", || async {
+        let batch = gateway.get(&path).key(&mine).send().await.expect(200).json();
+        (batch["status"] == "completed").then_some(batch)
+    })
+    .await;
+    assert_eq!(batch["request_counts"]["completed"], 2);
+    let unknown = gateway.get("/v1/batches/gw_batch_00000000000000000000000000000000").key(&theirs);
+    let unknown = unknown.send().await.expect(404).text();
+    let output = format!("/v1/files/{}/content", text(&batch, "output_file_id"));
+    for path in [path.clone(), format!("{path}/output"), output] {
+        assert_eq!(gateway.get(&path).key(&theirs).send().await.expect(404).text(), unknown, "{path}");
+    }
+    assert_eq!(gateway.post(&format!("{path}/cancel")).key(&theirs).send().await.expect(404).text(), unknown);
+    let listed = gateway.get("/v1/batches").key(&theirs).send().await.expect(200).json();
+    assert_eq!(listed["data"], json!([]));
+    // Nor may the provider's own id be asked for, by whoever made it.
+    for key in [&mine, &theirs] {
+        call(&gateway, "GET", "/v1/batches/msgbatch_1", key).send().await.expect(404);
+    }
 }

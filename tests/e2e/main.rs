@@ -149,6 +149,8 @@ mod jobs;
 #[cfg(test)]
 mod journal;
 #[cfg(test)]
+mod judged_batches;
+#[cfg(test)]
 mod kept_files;
 #[cfg(test)]
 mod kept_responses;
@@ -352,6 +354,8 @@ mod tuning;
 mod turned_away;
 #[cfg(test)]
 mod undone;
+#[cfg(test)]
+mod unsure_batches;
 #[cfg(test)]
 mod upgrade;
 #[cfg(test)]

@@ -10,7 +10,7 @@ const FAST: &[&str] = &["--batch-poll", "100ms", "--batch-lease", "1s"];
 
 /// A provider with batches of its own: its batch ends when it was looked at so many times.
 #[derive(Default)]
-struct NativeProvider {
+pub(crate) struct NativeProvider {
     looks: AtomicUsize,
     until: usize,
     made: AtomicUsize,
@@ -21,8 +21,12 @@ struct NativeProvider {
 }
 
 impl NativeProvider {
-    async fn start(until: usize) -> (Arc<Self>, Upstream) {
+    pub(crate) async fn start(until: usize) -> (Arc<Self>, Upstream) {
         Self { until, ..Self::default() }.serve().await
+    }
+
+    pub(crate) fn made(&self) -> usize {
+        self.made.load(SeqCst)
     }
 
     async fn serve(self) -> (Arc<Self>, Upstream) {
@@ -109,7 +113,7 @@ fn by_provider(file: &str) -> Value {
     with(asked(file), json!({ "completion_window": "24h" }))
 }
 
-fn three(model: &str) -> String {
+pub(crate) fn three(model: &str) -> String {
     let body = |n: usize| json!({ "model": model, "messages": [ask(n)] });
     (0..3).map(|n| line(&format!("line-{n}"), CHAT, &body(n))).collect()
 }
@@ -118,7 +122,7 @@ async fn make(gateway: &Gateway, config: &Value, body: &Value) -> Answer {
     gateway.post("/v1/batches").config(config).json(body).send().await
 }
 
-fn calls(upstream: &Upstream, method: &str, path: &str) -> Vec<Seen> {
+pub(crate) fn calls(upstream: &Upstream, method: &str, path: &str) -> Vec<Seen> {
     upstream.seen().into_iter().filter(|seen| seen.method == method && self::path(seen) == path).collect()
 }
 
@@ -218,15 +222,9 @@ async fn what_cannot_be_a_providers_batch_fails_by_name() {
     let upstream = Upstream::replying(|_| reply::error(400, &[])).await;
     let own = target(&upstream);
     let several = json!({ "strategy": { "mode": "fallback" }, "targets": [own, own] });
-    let guarded = with(
-        own.clone(),
-        json!({ "input_guardrails": [{ "default.contains": { "words": ["x"], "operator": "none" } }] }),
-    );
     let without = with(own.clone(), json!({ "provider": "cohere" }));
     let file = file(&gateway, &three("gpt-4o-mini")).await;
-    for (config, why) in
-        [(several, "one target"), (guarded, "Guardrails"), (own, "scripted 400"), (without, "not supported")]
-    {
+    for (config, why) in [(several, "one target"), (own, "scripted 400"), (without, "not supported")] {
         let id = text(&make(&gateway, &config, &by_provider(&file)).await.expect(200).json(), "id");
         let failed = ended(&gateway, &id, "failed").await;
         let told = &failed["errors"]["data"][0];

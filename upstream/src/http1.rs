@@ -88,7 +88,7 @@ pub async fn send(
     body: RequestBody<'_>,
     clocks: Clocks,
 ) -> Result<Response, SendError> {
-    let (address, key) = dialer.address(origin);
+    let (_, key) = dialer.address(origin);
     let mut body = body;
     if let Some(connection) = pool::take(key) {
         match Response::over(connection, head, body, clocks).await {
@@ -96,6 +96,19 @@ pub async fn send(
             Err(failed) => body = failed.body_to_repeat()?,
         }
     }
+    // Boxed, as it is rare: every request would carry the room for it.
+    Box::pin(send_afresh(dialer, origin, head, body, clocks)).await
+}
+
+/// The same over a connection of its own: it is sent once, and no second time for whatever reason.
+pub async fn send_afresh(
+    dialer: &Dialer,
+    origin: &Origin,
+    head: &RequestHead,
+    body: RequestBody<'_>,
+    clocks: Clocks,
+) -> Result<Response, SendError> {
+    let (address, key) = dialer.address(origin);
     // Boxed, as dialling is rare and its future large: every request would carry the room for it.
     let dialled = Box::pin(dialer.connect(origin, address, key)).await.map_err(SendError::NoConnection)?;
     let connection = Box::new(Connection::new(dialled.stream, dialled.key));

@@ -1,5 +1,5 @@
 //! Anthropic's Message Batches: the lines go up with the batch, each with its own model, and the results come in any order.
-//! A batch has no field for a name of the client's, so that one that may have been made cannot be looked for.
+//! A batch has no field for a name of the client's: of one that may have been made only its time and its size can be told.
 
 use super::{
     BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches,
@@ -29,6 +29,9 @@ struct MessageBatch {
     id: String,
     processing_status: String,
     cancel_initiated_at: Option<String>,
+    /// As ISO 8601 writes times of UTC: the later is the greater text.
+    #[serde(default)]
+    created_at: String,
     #[serde(default)]
     request_counts: RequestCounts,
 }
@@ -36,10 +39,23 @@ struct MessageBatch {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RequestCounts {
+    processing: u64,
     succeeded: u64,
     errored: u64,
     canceled: u64,
     expired: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct BatchList {
+    data: Vec<MessageBatch>,
+}
+
+impl RequestCounts {
+    const fn all(&self) -> u64 {
+        self.processing + self.succeeded + self.errored + self.canceled + self.expired
+    }
 }
 
 #[derive(Deserialize)]
@@ -91,6 +107,20 @@ impl NativeBatches for AnthropicBatches {
             path: PATH.to_owned(),
             body: BatchBody::Lines(form),
         }
+    }
+
+    fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        Some(get(format!("{PATH}?limit=100")))
+    }
+
+    fn names_batches(&self) -> bool {
+        false
+    }
+
+    fn doubted(&self, body: &[u8], lines: u64, since: &str) -> Vec<String> {
+        let Ok(list) = serde_json::from_slice::<BatchList>(body) else { return Vec::new() };
+        let fits = |batch: &MessageBatch| batch.request_counts.all() == lines && batch.created_at.as_str() >= since;
+        list.data.into_iter().filter(fits).map(|batch| batch.id).collect()
     }
 
     fn look(&self, id: &str) -> BatchCall {

@@ -10,11 +10,14 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
+use std::collections::HashMap;
 
 pub(super) struct VertexBatches;
 
 /// Where all of it lies in the bucket.
 const FOLDER: &str = "gateway-batches";
+/// By this label a job is found again.
+const OWN_LABEL: &str = "gateway_batch_id";
 
 /// Gemini's lines have a name that the job leaves out of what the model reads; Claude's have one of their own.
 #[derive(Serialize)]
@@ -43,6 +46,20 @@ struct PredictionJob {
     model: String,
     error: Option<JobTrouble>,
     output_info: Option<OutputInfo>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LabelledJobs {
+    #[serde(rename = "batchPredictionJobs")]
+    jobs: Vec<LabelledJob>,
+}
+
+#[derive(Deserialize)]
+struct LabelledJob {
+    name: String,
+    #[serde(default)]
+    labels: HashMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -142,7 +159,7 @@ impl NativeBatches for VertexBatches {
         let model = model_of(new.model.unwrap_or_default());
         let mut body = json!({
             "displayName": new.options.get("job_name").cloned().unwrap_or_else(|| new.own_id.into()), "model": model,
-            "labels": { "gateway_batch_id": new.own_id },
+            "labels": { OWN_LABEL: new.own_id },
             "inputConfig": { "instancesFormat": "jsonl", "gcsSource": { "uris": [new.file] } },
             "outputConfig": {
                 "predictionsFormat": "jsonl",
@@ -160,6 +177,18 @@ impl NativeBatches for VertexBatches {
 
     fn creation_of_file(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         Some(self.creation(new))
+    }
+
+    /// By the label that it was made with.
+    fn search(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
+        let parent = new.place.parent.as_deref()?;
+        Some(get(format!("/v1/{parent}/batchPredictionJobs?pageSize=10&filter=labels.{OWN_LABEL}%3D{}", new.own_id)))
+    }
+
+    fn found(&self, body: &[u8], own_id: &str) -> Option<String> {
+        let list: LabelledJobs = serde_json::from_slice(body).ok()?;
+        let is_ours = |job: &LabelledJob| job.labels.get(OWN_LABEL).is_some_and(|label| label == own_id);
+        list.jobs.into_iter().find(is_ours).map(|job| job.name)
     }
 
     fn look(&self, id: &str) -> BatchCall {

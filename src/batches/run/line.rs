@@ -23,8 +23,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 /// Before a line is asked again, if nobody says how long.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+pub(super) const FIRST_WAIT: Duration = Duration::from_millis(500);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// What all lines of a batch are sent with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -219,7 +219,7 @@ impl LineSender {
         };
         let told = retry_after(&reply.headers);
         match reply.status {
-            429 | 503 if is_own(reply) => NextTry::Free(told.unwrap_or(backoff).clamp(FIRST_WAIT, LONGEST_WAIT)),
+            429 | 503 if is_own(&reply.body) => NextTry::Free(told.unwrap_or(backoff).clamp(FIRST_WAIT, LONGEST_WAIT)),
             // A budget that begins anew in time is waited for.
             412 if told.is_some_and(|wait| wait < left) => NextTry::Free(told.unwrap_or(backoff).min(LONGEST_WAIT)),
             429 | 500.. if tries < self.retries => NextTry::Counted(told.unwrap_or(backoff).min(LONGEST_WAIT)),
@@ -242,14 +242,14 @@ pub(super) fn line_id(batch: Uuid, number: u64) -> String {
 
 /// The gateway says this, and no provider: only the gateway writes the message beside its error, and where it says what
 /// a provider said, the provider's name stands there too.
-fn is_own(reply: &OutsideReply) -> bool {
-    let told: Option<Value> = serde_json::from_slice(&reply.body).ok();
+pub(super) fn is_own(body: &[u8]) -> bool {
+    let told: Option<Value> = serde_json::from_slice(body).ok();
     told.is_some_and(|told| {
         told.get("message").is_some() && told.get("error").is_some() && told.get("provider").is_none()
     })
 }
 
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<u64>().ok();
     number("retry-after-ms").map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
 }
@@ -308,9 +308,7 @@ mod tests {
 
     #[test]
     fn what_the_gateway_says_is_told_from_what_providers_say() {
-        let is_own = |body: Value| {
-            is_own(&OutsideReply { status: 429, headers: HeaderMap::new(), body: body.to_string().into() })
-        };
+        let is_own = |body: Value| is_own(body.to_string().as_bytes());
         let error = json!({ "message": "too many", "type": "rate_limit_error" });
         assert!(is_own(json!({ "error": error, "message": "too many" })));
         assert!(!is_own(json!({ "error": error })));

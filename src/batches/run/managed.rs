@@ -2,9 +2,9 @@
 //! then, and what came of the lines is fetched, counted and kept. Every step is noted before the next one begins, and a run
 //! that finds nothing to do gives the batch back until the next look.
 
-use super::line::LineSender;
-use super::{BatchRun, Halt, PULSE, RunBroken, RunEnd};
-use crate::batches::document::BatchStatus;
+use super::line::{FIRST_WAIT, LONGEST_WAIT, LineSender, is_own, retry_after};
+use super::{BatchRun, Halt, OwnLimit, PULSE, RunBroken, RunEnd};
+use crate::batches::document::{BatchProblem, BatchStatus};
 use crate::batches::keep::{KeepError, now_secs};
 use crate::batches::lines::{LineReader, MOST_MODELS};
 use crate::batches::native::{self, NativeBatch, NativeList};
@@ -14,9 +14,10 @@ use crate::upstream::StreamedBody;
 use crate::upstream::http1::Response;
 use ahash::AHashMap;
 use bytes::Bytes;
+use gateway_domain::cloud::CloudService;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::OutsideError;
-use gateway_providers::native_batches::native_batches;
+use gateway_providers::native_batches::{LinesForm, native_batches};
 use http::{HeaderValue, Method, header};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,9 +28,10 @@ use uuid::Uuid;
 
 mod family;
 mod family_results;
+mod judged;
 mod results;
 
-use family::WrittenLines;
+use family::{WrittenLines, feed};
 
 /// After its time the provider says itself how its batch ended; for so long it is waited for.
 const GRACE_SECS: i64 = 3_600;
@@ -48,6 +50,9 @@ pub(super) struct NativeProgress {
     batch: Option<String>,
     /// The provider was told that it is cancelled.
     cancelled: bool,
+    /// Times that the batch was asked for and nobody knows whether it was made, and when the first was, in seconds.
+    unknown: u32,
+    asked_at: i64,
 }
 
 impl NativeProgress {
@@ -86,6 +91,13 @@ impl BatchRun {
             return Box::pin(self.run_by_family(batch, sender, family)).await;
         }
         if self.native.file.is_none() {
+            if self.native.lines.is_none() && self.guards(batch, sender).await?.input {
+                self.native.lines = Some(self.write_judged(batch, sender).await?);
+                self.note_progress().await?;
+            }
+            if self.native.lines.as_ref().is_some_and(WrittenLines::is_empty) {
+                return self.end_denied(batch).await;
+            }
             self.native.file = Some(self.upload(batch, sender).await?);
             self.note_progress().await?;
         }
@@ -104,6 +116,27 @@ impl BatchRun {
             self.note_progress().await?;
         }
         Ok(RunEnd::Later(self.batches().settings.poll))
+    }
+
+    /// What a limit of the gateway's own holds up waits for it, unless it lets nothing through before the batch is over.
+    pub(super) async fn wait_for(&mut self, batch: &BatchDocument, limit: OwnLimit) -> Result<RunEnd, RunBroken> {
+        let left = u64::try_from(batch.expires - now_secs()).unwrap_or_default();
+        let OwnLimit { is_budget, after, why } = limit;
+        if self.cancelled.is_some() && self.native.batch.is_none() && self.native.unknown == 0 {
+            return self.end_without(batch, Halt::Cancelled).await;
+        }
+        if is_budget && after.is_none_or(|after| after.as_secs() >= left) {
+            let problem = BatchProblem { code: "budget_exhausted".to_owned(), message: why, param: None, line: None };
+            return self.fail_with(vec![problem]).await;
+        }
+        if now_secs() > batch.expires + GRACE_SECS {
+            return Err(KeepError::Store(why).into());
+        }
+        if left == 0 && self.native.batch.is_none() {
+            return self.end_without(batch, Halt::Expired).await;
+        }
+        let most = self.batches().settings.poll.min(LONGEST_WAIT);
+        Ok(RunEnd::Later(after.unwrap_or(most).min(most).max(FIRST_WAIT)))
     }
 
     /// Notes how the provider's batch stands; true: the provider is to be told that it is cancelled.
@@ -144,7 +177,9 @@ impl BatchRun {
                     .await?;
                 let file = self.native.file.clone().unwrap_or_default();
                 let asked = native::creation(&sender.setup.options, &own, (&file, &batch.endpoint));
-                self.told(sender, Method::POST, "/v1/batches".to_owned(), &asked).await?
+                let call = sender.native(Method::POST, "/v1/batches".to_owned(), &asked);
+                let call = sender.native_at(call, (CloudService::Api, true), None);
+                read_told(self.road.open(call, None).await).await?
             }
         };
         if made.id.is_empty() {
@@ -159,12 +194,25 @@ impl BatchRun {
 
     /// The lines, as a file of the provider's; its id.
     async fn upload(&mut self, batch: &BatchDocument, sender: &LineSender) -> Result<String, RunBroken> {
-        let (models, lines) = self.measured(batch, sender).await?;
         let (front, back) = native::form_around();
-        let length = front.len() + lines + back.len();
         let (taker, source) = pipe();
-        let reader = LineReader::new(&self.batches().blobs, batch.input);
-        self.batches().runtime.spawn(feed(taker, reader, Arc::new(models), (front, back)));
+        let length = match self.native.lines.clone() {
+            Some(written) => {
+                let content_type = native::form_type();
+                let form = LinesForm { content_type, front, between: "\n", back: format!("\n{back}") };
+                let reader = LineReader::new(&self.batches().blobs, written.blob);
+                let length = usize::try_from(written.whole(&form)).unwrap_or(usize::MAX);
+                self.batches().runtime.spawn(feed(taker, reader, form));
+                length
+            }
+            None => {
+                let (models, lines) = self.measured(batch, sender).await?;
+                let length = front.len() + lines + back.len();
+                let reader = LineReader::new(&self.batches().blobs, batch.input);
+                self.batches().runtime.spawn(feed_led(taker, reader, Arc::new(models), (front, back)));
+                length
+            }
+        };
         let mut call = sender.native(Method::POST, "/v1/files".to_owned(), &Value::Null);
         let kind = HeaderValue::from_str(&native::form_type());
         call.headers.push((header::CONTENT_TYPE, kind.map_err(|e| KeepError::Store(e.to_string()))?));
@@ -196,7 +244,7 @@ impl BatchRun {
                 models.insert(model.clone(), led);
             }
             let led = models.get(&model).and_then(Option::as_deref);
-            bytes += native::native_line(&asked, led).map_or(0, |line| line.len());
+            bytes += native::native_line(&asked, asked.body, led).map_or(0, |line| line.len());
             self.pulse_lease().await?;
         }
         Ok((models, bytes))
@@ -213,22 +261,22 @@ impl BatchRun {
     }
 }
 
-/// The model that the one target of a line is asked for. A batch of a provider's is that of one provider, and nobody looks
-/// at its lines on their way.
+/// The model that the one target of a line is asked for: a batch of a provider's is that of one provider.
 fn led_to(explained: &Value) -> Result<Option<String>, RunBroken> {
-    let refused = |why: &str| Err(RunBroken::Refused(format!("{why}: ask for completion_window immediate")));
     let [target] = explained["targets"].as_array().map(Vec::as_slice).unwrap_or_default() else {
-        return refused("A batch that a provider runs needs a config with one target");
+        let why = "A batch that a provider runs needs a config with one target: ask for completion_window immediate";
+        return Err(RunBroken::Refused(why.to_owned()));
     };
-    let is_judged = |side: &str| target["guardrails"][side].as_array().is_some_and(|checks| !checks.is_empty());
-    if is_judged("input") || is_judged("output") {
-        return refused("Guardrails judge these lines, which they cannot where a provider runs them");
-    }
     Ok(target["model"].as_str().map(ToOwned::to_owned))
 }
 
 /// Writes the form by which the lines go up. What breaks off is not whole, and the provider's to refuse.
-async fn feed(taker: Sender<Bytes>, mut reader: LineReader, models: Arc<LedModels>, (front, back): (String, String)) {
+async fn feed_led(
+    taker: Sender<Bytes>,
+    mut reader: LineReader,
+    models: Arc<LedModels>,
+    (front, back): (String, String),
+) {
     if taker.send(front.into()).await.is_err() {
         return;
     }
@@ -240,7 +288,7 @@ async fn feed(taker: Sender<Bytes>, mut reader: LineReader, models: Arc<LedModel
         };
         let Ok(asked) = line.read() else { continue };
         let led = models.get(&asked.model()).and_then(Option::as_deref);
-        let Some(text) = native::native_line(&asked, led) else { continue };
+        let Some(text) = native::native_line(&asked, asked.body, led) else { continue };
         if taker.send(text.into()).await.is_err() {
             return;
         }
@@ -270,13 +318,19 @@ async fn read_bytes(opened: Result<Response, OutsideError>, most: usize) -> Resu
     if (200..300).contains(&status) {
         return Ok(body);
     }
+    let after = retry_after(response.head().headers());
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
     let message = told["error"]["message"].as_str().or_else(|| told["message"].as_str()).unwrap_or_default();
     let told = format!("status {status}: {message}");
     match status {
         // An operation that the family does not have.
         500 if message.contains("is not supported") => Err(RunBroken::Refused(message.to_owned())),
-        401 | 408 | 409 | 412 | 429 | 500.. => Err(away(told)),
+        412 | 429 | 503 if is_own(&body) => {
+            Err(RunBroken::Limited(OwnLimit { is_budget: status == 412, after, why: message.to_owned() }))
+        }
+        // Overloaded, as Anthropic and others say it: nothing was done.
+        401 | 408 | 409 | 412 | 429 | 503 | 529 => Err(RunBroken::Declined(told)),
+        500.. => Err(away(told)),
         _ => Err(RunBroken::Refused(told)),
     }
 }

@@ -312,8 +312,19 @@ pub(crate) fn fault_head(
 ) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(names, fault);
     let limits = info.limits.tighter(fault.limits());
-    edit(&mut head, |headers| mark(names, headers, Told { request, info: Some(info), limits }));
+    edit(&mut head, |headers| {
+        mark(names, headers, Told { request, info: Some(info), limits });
+        tell_line(headers, request, fault);
+    });
     head
+}
+
+/// Tells a line of a batch, which waits for as long as that, when a budget begins anew.
+fn tell_line(headers: &mut HeaderMap, request: &Request, fault: &Fault) {
+    if let (Some(at), true) = (fault.anew_at(), request.caller.tenant.line.is_some()) {
+        let wait = at.micros().saturating_sub(request.now().micros()).max(0) / 1_000_000;
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait + 1));
+    }
 }
 
 fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
@@ -340,7 +351,10 @@ fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
 pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, request: Option<&Request>) -> SmallAnswer {
     let mut head = plain_fault_head(names, fault);
     if let Some(request) = request {
-        edit(&mut head, |headers| mark(names, headers, Told { request, info: None, limits: fault.limits() }));
+        edit(&mut head, |headers| {
+            mark(names, headers, Told { request, info: None, limits: fault.limits() });
+            tell_line(headers, request, fault);
+        });
     }
     SmallAnswer { head, body: fault.body(dialect).into() }
 }

@@ -109,6 +109,7 @@ impl BatchReader<'_> {
             model: answer.model.or_else(|| reading.told_model.clone()),
             usage: answer.usage,
             native: None,
+            judged: None,
             is_counted: true,
         };
         records.push(book(self.calls, (&read.request, self.asked.1), &booked).await?);

@@ -144,7 +144,7 @@ impl WrittenSoFar {
         let asked = line_request(request, &route, (line.body.clone(), mark)).await.map_err(wrong)?;
         let target = LineTarget::of(&asked, routing).map_err(wrong)?;
         self.one_model(target.model()).map_err(|why| at_line(number, &why))?;
-        let body = target.written().map_err(wrong)?;
+        let body = target.filled().and_then(|filled| target.written(filled)).map_err(wrong)?;
         let body: &RawValue =
             serde_json::from_slice(&body).map_err(|_| at_line(number, "would be asked with a body that is no JSON"))?;
         Ok(self.family.line(&NewLine { name: &line.custom_id, body }))

@@ -339,7 +339,7 @@ impl Tries for TargetTries<'_, '_, '_> {
     }
 
     fn can_repeat(&self) -> bool {
-        self.turn.client.can_repeat()
+        self.turn.client.can_repeat() && self.turn.gate.request.begins_batch() != Some(true)
     }
 
     fn left(&self) -> Option<Duration> {
@@ -381,7 +381,12 @@ impl TargetCall<'_> {
                 Err(fault) => return Outcome::Fault(sign_in_failed(&fault, resolved.provider())),
             },
         };
-        let response = match http1::send(&parts.dialer, &origin, head.request(), body, clocks).await {
+        let sent = match request.begins_batch() {
+            // Made twice it would be paid for twice. Boxed, as it is rare.
+            Some(true) => Box::pin(http1::send_afresh(&parts.dialer, &origin, head.request(), body, clocks)).await,
+            _ => http1::send(&parts.dialer, &origin, head.request(), body, clocks).await,
+        };
+        let response = match sent {
             Ok(response) => response,
             Err(e) => return Outcome::Fault(fallen(e, resolved.provider())),
         };

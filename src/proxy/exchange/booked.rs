@@ -7,9 +7,11 @@ use crate::price_list;
 use crate::proxy::record::{self, AttemptInfo, Tried};
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
-use crate::proxy::target;
+use crate::proxy::target::{self, Aim};
 use gateway_domain::Fault;
+use gateway_domain::config::Leaf;
 use gateway_domain::record::LogRecord;
+use gateway_guardrails::DENIED_TYPE;
 
 pub(crate) async fn book(
     parts: &CallParts,
@@ -24,14 +26,7 @@ pub(crate) async fn book(
     price_list::opened().await;
     let prices = aim.prices(request);
     let (model, told) = (aim.model.as_deref(), booked.model.as_deref());
-    let info = AttemptInfo {
-        option_index: leaf.path.clone(),
-        provider: aim.adapter.info().slug,
-        virtual_key: aim.virtual_key.clone(),
-        model: aim.model.clone(),
-        card: prices.own(model),
-        ..AttemptInfo::default()
-    };
+    let info = AttemptInfo { card: prices.own(model), ..info_of(&leaf, &aim) };
     let tried = Tried { info: &info, status: booked.status, fault: None };
     let mut record = record::of(request, &request.steps(), Some(routing), Some(tried), 1);
     if let Some(usage) = &booked.usage {
@@ -47,4 +42,24 @@ pub(crate) async fn book(
     record.response_model = told.filter(|told| *told != record.model).map(Into::into);
     record::finish(&mut record, request);
     Ok(record)
+}
+
+/// The record of a line that guardrails kept from going up: nothing was used.
+pub(crate) fn denied(request: &Request, routing: &Routing, status: u16) -> Result<Box<LogRecord>, Fault> {
+    let leaf = routing.plan.leaf().clone();
+    let info = info_of(&leaf, &target::resolve(&leaf, routing.inline, request)?);
+    let tried = Tried { info: &info, status, fault: Some(DENIED_TYPE) };
+    let mut record = record::of(request, &request.steps(), Some(routing), Some(tried), 1);
+    record::finish(&mut record, request);
+    Ok(record)
+}
+
+fn info_of(leaf: &Leaf, aim: &Aim) -> AttemptInfo {
+    AttemptInfo {
+        option_index: leaf.path.clone(),
+        provider: aim.adapter.info().slug,
+        virtual_key: aim.virtual_key.clone(),
+        model: aim.model.clone(),
+        ..AttemptInfo::default()
+    }
 }

@@ -29,9 +29,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Guardrails failed, and nothing was denied.
-const SOFT: u16 = 246;
+pub(super) const SOFT: u16 = 246;
 /// Guardrails denied.
-const DENIED: u16 = 446;
+pub(super) const DENIED: u16 = 446;
 
 /// What is left of a request when guardrails have spoken: its body, and what is to judge the answer.
 pub(super) struct JudgedRequest<'a> {
@@ -394,7 +394,7 @@ fn bared(body: &[u8]) -> Bytes {
     json["text"].as_str().unwrap_or_default().to_owned().into()
 }
 
-const fn answers_are_judged(shape: Shape) -> bool {
+pub(super) const fn answers_are_judged(shape: Shape) -> bool {
     !matches!(shape, Shape::Embeddings | Shape::Area | Shape::Opaque)
 }
 

@@ -2,7 +2,7 @@
 //! The same as for a request that is made, but that nothing is sent.
 
 use crate::proxy::call::Resolved;
-use crate::proxy::request::Request;
+use crate::proxy::request::{Content, Request};
 use crate::proxy::routing::Routing;
 use crate::proxy::{shape, target};
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use gateway_domain::config::Leaf;
 use gateway_domain::usage::ServiceTier;
 use gateway_domain::{Fault, Usage};
 use gateway_providers::native_batches::BatchPlace;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The target with the leaf of the plan that leads to it.
@@ -49,13 +50,22 @@ impl<'a> LineTarget<'a> {
     }
 
     fn resolved(&self) -> Result<Resolved<'_>, Fault> {
-        let content = shape::content(self.request, &self.leaf)?;
+        self.of_content(shape::content(self.request, &self.leaf)?)
+    }
+
+    fn of_content<'c>(&'c self, content: Cow<'c, Content>) -> Result<Resolved<'c>, Fault> {
         Ok(Resolved { leaf: &self.leaf, aim: self.aim.clone(), content, guarded: None, binder: None, keeps: false })
     }
 
-    /// The body that the provider would be asked with.
-    pub(crate) fn written(&self) -> Result<Bytes, Fault> {
-        Ok(self.resolved()?.asked(self.request)?.body.join())
+    /// The line with what the config fills in and sets: what guardrails look at.
+    pub(crate) fn filled(&self) -> Result<Bytes, Fault> {
+        shape::filled(self.request, &self.leaf)
+    }
+
+    /// The body that the provider would be asked with, for a line that was [filled](Self::filled).
+    pub(crate) fn written(&self, filled: Bytes) -> Result<Bytes, Fault> {
+        let content = shape::finished(self.request, &self.leaf, filled)?;
+        Ok(self.of_content(content)?.asked(self.request)?.body.join())
     }
 
     pub(crate) fn read(&self, status: u16, native: &Bytes) -> LineRead {

@@ -76,7 +76,7 @@ async fn counted(
     let trained = u32::try_from(job.trained_tokens).unwrap_or(u32::MAX);
     let usage = Usage { detail: UsageDetail { trained, ..UsageDetail::default() }, ..Usage::default() };
     let (model, usage) = (Some(job.model), Some(usage));
-    let booked = BookedAnswer { status: 200, asked: None, model, usage, native: None, is_counted: true };
+    let booked = BookedAnswer { status: 200, asked: None, model, usage, native: None, judged: None, is_counted: true };
     let mut record = book(parts, (request, routing), &booked).await.ok()?;
     record.id = id.0;
     record.trace_id = format!("finetune-{}", id.0.simple()).into();

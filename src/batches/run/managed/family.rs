@@ -3,12 +3,14 @@
 //! the next one begins.
 
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd};
+use super::judged::{AnswerRead, denied_line};
 use super::results::AT_ONCE;
 use super::{GRACE_SECS, LedModels, LineSender, led_to, read_bytes};
 use crate::batches::document::BatchProblem;
 use crate::batches::guest::LineTask;
 use crate::batches::keep::{KeepError, now_secs};
 use crate::batches::lines::{FileLine, LineReader, MOST_MODELS};
+use crate::batches::log::{LineSaid, LogEntry};
 use crate::batches::upload::pipe;
 use crate::batches::write::{BlobWriter, new_blob};
 use crate::batches::{BatchDocument, LOG, batch_id};
@@ -20,6 +22,7 @@ use futures_util::future::join_all;
 use gateway_domain::Operation;
 use gateway_domain::operation::route;
 use gateway_domain::ports::OutsideError;
+use gateway_domain::time::Timestamp;
 use gateway_providers::native_batches::{
     BatchBody, BatchCall, BatchPlace, LinesForm, NativeBatches, NativeStanding, NativeState, NewBatchAsk, NewLine,
     native_batches,
@@ -33,6 +36,8 @@ use uuid::Uuid;
 
 /// Problems of lines that are told.
 const MOST_PROBLEMS: usize = 100;
+/// By how much the provider's clock may be behind.
+const SKEW_SECS: i64 = 120;
 /// What lines are called at a provider that does not take the names that the client gave them.
 const OWN_NAME: &str = "gw_line_";
 
@@ -50,10 +55,40 @@ pub(super) struct WrittenLines {
 
 /// How the door writes a line.
 #[derive(Deserialize)]
-struct LineWritten {
+pub(super) struct LineWritten {
     model: Option<String>,
     place: BatchPlace,
-    body: Box<RawValue>,
+    pub(super) body: Box<RawValue>,
+    #[serde(default)]
+    pub(super) said: Option<LineSaid>,
+}
+
+/// What the door tells of a line that guardrails keep from going up.
+#[derive(Deserialize)]
+struct LineDenied {
+    denied: AnswerRead,
+}
+
+impl WrittenLines {
+    pub(super) fn begun(blob: Uuid) -> Self {
+        Self { blob, ..Self::default() }
+    }
+
+    /// One more, which ends its line.
+    pub(super) fn add(&mut self, text: &[u8]) {
+        self.lines += 1;
+        self.bytes += text.len().saturating_sub(1) as u64;
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.lines == 0
+    }
+
+    /// Bytes of all of it as it goes up.
+    pub(super) fn whole(&self, form: &LinesForm) -> u64 {
+        let between = self.lines.saturating_sub(1) * form.between.len() as u64;
+        self.bytes + between + (form.front.len() + form.back.len()) as u64
+    }
 }
 
 /// What a line is called at the provider.
@@ -82,7 +117,7 @@ impl BatchRun {
         Ok(native_batches(slug).map(|_| slug.to_owned()))
     }
 
-    async fn explained(&self, sender: &LineSender, line: &FileLine) -> Result<Value, RunBroken> {
+    pub(super) async fn explained(&self, sender: &LineSender, line: &FileLine) -> Result<Value, RunBroken> {
         let away = || KeepError::Store("what would become of a line cannot be said now".to_owned());
         Ok(sender.explained(line).await.ok_or_else(away)?)
     }
@@ -111,6 +146,9 @@ impl BatchRun {
         }
         let own = batch_id(self.id());
         let lines = self.native.lines.clone().unwrap_or_default();
+        if lines.is_empty() {
+            return self.end_denied(batch).await;
+        }
         let mut new = NewBatchAsk {
             own_id: &own,
             operation,
@@ -189,8 +227,7 @@ impl BatchRun {
         standing(family, &read_bytes(opened, family.most_told()).await?).map(Some)
     }
 
-    /// The provider's batch. Where an earlier run may have asked for it and died, it is looked for first, as far as the
-    /// family has a way to.
+    /// The provider's batch. Where it may have been made already, it is looked for before it is asked for again.
     async fn made_by_family(
         &mut self,
         batch: &BatchDocument,
@@ -202,7 +239,9 @@ impl BatchRun {
         }
         let mut found = None;
         if let (Some(search), true) = (family.search(new), batch.provider_job.is_some()) {
-            found = family.found(&self.ask_family(sender, search, family).await?, new.own_id);
+            let told = self.ask_family(sender, search, family).await?;
+            found = family.found(&told, new.own_id);
+            self.refuse_doubt(family, &told)?;
         }
         let id = match found {
             Some(id) => id,
@@ -210,7 +249,7 @@ impl BatchRun {
                 self.batches()
                     .change(self.workspace, self.id(), |batch| batch.provider_job = Some(String::new()))
                     .await?;
-                standing(family, &self.ask_family(sender, family.creation(new), family).await?)?.id
+                self.create(sender, (family, new)).await?.id
             }
         };
         if id.is_empty() {
@@ -221,6 +260,50 @@ impl BatchRun {
         let told = id.clone();
         self.batches().change(self.workspace, self.id(), |batch| batch.provider_job = Some(told.clone())).await?;
         Ok(id)
+    }
+
+    /// Asks for the batch, and notes before that nobody knows whether it is made.
+    async fn create(
+        &mut self,
+        sender: &LineSender,
+        (family, new): (&'static dyn NativeBatches, &NewBatchAsk<'_>),
+    ) -> Result<NativeStanding, RunBroken> {
+        if self.native.unknown == 0 {
+            self.native.asked_at = now_secs();
+        }
+        self.native.unknown += 1;
+        self.note_progress().await?;
+        let told = self.ask_family(sender, family.creation(new), family).await;
+        let made = told.and_then(|told| standing(family, &told));
+        if matches!(made, Err(RunBroken::Declined(_) | RunBroken::Limited(_))) {
+            self.native.unknown -= 1;
+            self.note_progress().await?;
+        }
+        made
+    }
+
+    /// At a provider where no batch can be told from another, one that may be there is not asked for again; nor is it asked
+    /// for more than once more where none seems to be.
+    fn refuse_doubt(&self, family: &'static dyn NativeBatches, told: &[u8]) -> Result<(), RunBroken> {
+        if family.names_batches() || self.native.unknown == 0 {
+            return Ok(());
+        }
+        let lines = self.native.lines.as_ref().map_or(0, |lines| lines.lines);
+        let since = Timestamp::from_secs(self.native.asked_at - SKEW_SECS).to_string();
+        let doubted = family.doubted(told, lines, &since);
+        if !doubted.is_empty() {
+            return refused(format!(
+                "The answer to the creation of this batch was lost, and the provider may have made it: {} of as many \
+                 lines began then. Look there, and cancel what nobody wants, before it is asked for again",
+                doubted.join(", ")
+            ));
+        }
+        if self.native.unknown > 1 {
+            let why = "The batch was asked for twice, both answers were lost, and the provider lists none: look there \
+                       before it is asked for again";
+            return refused(why.to_owned());
+        }
+        Ok(())
     }
 
     /// Asks the provider, and keeps the lease meanwhile; what it tells.
@@ -252,8 +335,7 @@ impl BatchRun {
     ) -> Result<Result<Response, OutsideError>, RunBroken> {
         let BatchBody::Lines(form) = call.body else { return Ok(Err(OutsideError::Busy)) };
         let lines = self.native.lines.clone().unwrap_or_default();
-        let between = lines.lines.saturating_sub(1) * form.between.len() as u64;
-        let whole = lines.bytes + between + (form.front.len() + form.back.len()) as u64;
+        let whole = lines.whole(&form);
         if whole > family.most_up() {
             return refused(format!(
                 "The lines have {whole} bytes as the provider reads them, of {}",
@@ -286,32 +368,39 @@ impl BatchRun {
         let blobs = self.batches().blobs.clone();
         let blob = new_blob(ids::next(clock::now()), self.org(), LOG, batch.expires + 2 * GRACE_SECS);
         let mut writer = BlobWriter::begin(&blobs, &blob).await?;
-        let mut written = WrittenLines { blob: blob.id, ..WrittenLines::default() };
+        let mut written = WrittenLines::begun(blob.id);
         let (mut reader, mut led, mut problems) =
             (LineReader::new(&blobs, batch.input), LedModels::default(), Vec::new());
+        let judges = self.guards(batch, sender).await?.input;
+        let mut verdicts = self.verdicts(batch, judges).await?;
         loop {
             let mut some = Vec::with_capacity(AT_ONCE);
             while some.len() < AT_ONCE {
                 let Some(line) = reader.next().await? else { break };
+                if verdicts.has(line.number) {
+                    continue;
+                }
                 self.lead(sender, &line, &mut led).await?;
                 some.push(line);
             }
             if some.is_empty() || problems.len() >= MOST_PROBLEMS {
                 break;
             }
-            let asked = some.iter().map(async |line| (line, write(sender, line).await));
+            let asked = some.iter().map(async |line| (line, write(sender, line, LineTask::Written).await));
+            let mut entries = Vec::new();
             for (line, told) in join_all(asked).await {
                 match told.and_then(|told| one_model(family, &mut written, told)) {
                     Ok(told) => {
                         let Ok(asked) = line.read() else { continue };
                         let name = native_name(family, &asked.custom_id, line.number);
                         let mut text = family.line(&NewLine { name: &name, body: &told.body });
-                        written.lines += 1;
                         written.place = told.place;
-                        written.bytes += text.len() as u64;
                         text.push(b'\n');
+                        written.add(&text);
                         writer.push(&text).await?;
+                        entries.extend(told.said.map(|said| LogEntry::Judged { number: line.number, said }));
                     }
+                    Err(NoLine::Denied(told)) => entries.push(denied_line(self.id(), line, &told)),
                     Err(NoLine::Broken(broken)) => return Err(broken),
                     Err(NoLine::Problem(code, message)) => {
                         let (param, line) = (Some("body".to_owned()), Some(line.number));
@@ -319,6 +408,7 @@ impl BatchRun {
                     }
                 }
             }
+            verdicts.note(&entries).await?;
             self.pulse_lease().await?;
         }
         writer.finish().await?;
@@ -330,8 +420,13 @@ impl BatchRun {
         Ok(Err(problems))
     }
 
-    /// Sees to it that the line has one target that nobody judges.
-    async fn lead(&mut self, sender: &LineSender, line: &FileLine, led: &mut LedModels) -> Result<(), RunBroken> {
+    /// Sees to it that the line has one target.
+    pub(super) async fn lead(
+        &mut self,
+        sender: &LineSender,
+        line: &FileLine,
+        led: &mut LedModels,
+    ) -> Result<(), RunBroken> {
         let Some(model) = line.read().ok().map(|asked| asked.model()) else { return Ok(()) };
         if led.contains_key(&model) {
             return Ok(());
@@ -351,17 +446,23 @@ fn standing(family: &dyn NativeBatches, body: &[u8]) -> Result<NativeStanding, R
 }
 
 /// Why a line does not go up.
-enum NoLine {
+pub(super) enum NoLine {
+    /// Guardrails: what is told in the place of its answer.
+    Denied(AnswerRead),
     /// What is wrong with it, as code and message.
     Problem(&'static str, String),
     Broken(RunBroken),
 }
 
-async fn write(sender: &LineSender, line: &FileLine) -> Result<LineWritten, NoLine> {
+pub(super) async fn write(sender: &LineSender, line: &FileLine, task: LineTask) -> Result<LineWritten, NoLine> {
     let away = |why: String| NoLine::Broken(RunBroken::Failed(KeepError::Store(why)));
     let body = line.read().map(|asked| Bytes::copy_from_slice(asked.body.get().as_bytes()));
     let body = body.map_err(|e| NoLine::Problem("invalid_json_line", e.to_string()))?;
-    match sender.done(line.number, body, LineTask::Written).await {
+    match sender.done(line.number, body, task).await {
+        Ok((told, _)) if told.starts_with(b"{\"denied\"") => {
+            let told: Result<LineDenied, _> = serde_json::from_slice(&told);
+            Err(told.map_or_else(|e| away(e.to_string()), |told| NoLine::Denied(told.denied)))
+        }
         Ok((told, _)) => serde_json::from_slice(&told).map_err(|e| away(format!("a line was not written: {e}"))),
         Err(refusal) => Err(match refusal.status {
             400 | 403 | 404 | 413 => NoLine::Problem("invalid_request", refusal.message),
@@ -394,7 +495,7 @@ fn one_model(family: &dyn NativeBatches, written: &mut WrittenLines, told: LineW
 }
 
 /// Writes the lines with what stands around them. What breaks off is not whole, and the provider's to refuse.
-async fn feed(taker: Sender<Bytes>, mut reader: LineReader, form: LinesForm) {
+pub(super) async fn feed(taker: Sender<Bytes>, mut reader: LineReader, form: LinesForm) {
     if taker.send(form.front.into()).await.is_err() {
         return;
     }

@@ -5,22 +5,22 @@ use super::super::line::{line_id, unanswered};
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd, lost_log};
 use super::LineSender;
 use super::family::native_name;
+use super::judged::{UNREADABLE, answered_line, to_judge};
 use super::read_bytes;
 use super::results::{AT_ONCE, LinePlaces, answer_lines};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, LineUsage};
-use crate::batches::guest::{BookedAnswer, LineTask};
+use crate::batches::guest::BookedAnswer;
 use crate::batches::lines::{FileLine, LineReader, line_at};
-use crate::batches::log::{EarlierRuns, LineDone, LogEntry, RunLog};
+use crate::batches::log::{EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
 use crate::upstream::http1::{Response, ResponseLines};
 use ahash::{AHashMap, AHashSet};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gateway_domain::ports::{Blobs, OutsideError};
 use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
-use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -44,15 +44,6 @@ struct FoundLine {
     end: LineEnd,
 }
 
-/// An answer as the door reads it.
-#[derive(Deserialize)]
-struct AnswerRead {
-    status: u16,
-    input: u64,
-    output: u64,
-    body: Box<RawValue>,
-}
-
 /// What all answers are put down with.
 struct AnswerBook {
     family: &'static dyn NativeBatches,
@@ -60,6 +51,8 @@ struct AnswerBook {
     sender: LineSender,
     blobs: Arc<dyn Blobs>,
     input: Uuid,
+    /// Guardrails have their say of each answer.
+    judges: bool,
 }
 
 impl BatchRun {
@@ -87,14 +80,19 @@ impl BatchRun {
         let lines = self.named_lines(batch, family).await?;
         let (mut done, mut log) = self.begin_log(batch).await?;
         let blobs = self.batches().blobs.clone();
-        let book = AnswerBook { family, lines, sender: sender.clone(), blobs, input: batch.input };
+        let guards = self.guards(batch, sender).await?;
+        if guards.output {
+            self.enter_judging().await?;
+        }
+        let (sender, input, judges) = (sender.clone(), batch.input, guards.any());
+        let book = AnswerBook { family, lines, sender, blobs, input, judges };
         let mut told = found.told.into_iter().filter_map(|told| found_line(told, &book.lines)).collect::<Vec<_>>();
         while !told.is_empty() {
             let rest = told.split_off(told.len().min(AT_ONCE));
             self.put_down(&book, std::mem::replace(&mut told, rest), (&mut done, &mut log)).await?;
         }
         for call in found.results {
-            let opened = self.open_native(sender, &call).await;
+            let opened = self.open_native(&book.sender, &call).await;
             let is_nowhere = opened.as_ref().is_ok_and(|answer| answer.status() == 404);
             if is_nowhere && found.state != NativeState::Completed {
                 // It ended before there were any.
@@ -117,7 +115,7 @@ impl BatchRun {
         self.finalize(batch, &done, Some(halt)).await?;
         let removal = self.native.file.as_deref().and_then(|file| family.removal(file));
         if let Some(removal) = removal {
-            self.remove_there(sender, removal, family).await;
+            self.remove_there(&book.sender, removal, family).await;
         }
         Ok(RunEnd::Ended)
     }
@@ -197,10 +195,11 @@ impl BatchRun {
             return Ok(());
         }
         log.note(&[LogEntry::Sent(found.iter().map(|answer| answer.line.number).collect())]).await.map_err(lost_log)?;
-        let doubtful = &done.doubtful;
-        let counted = found.into_iter().map(|answer| {
-            let is_counted = !doubtful.contains(&answer.line.number);
-            book.line(answer, is_counted)
+        let (earlier, judges) = (&*done, book.judges);
+        let counted = found.into_iter().map(async |answer| {
+            let number = answer.line.number;
+            let said = if judges { said_of(&book.blobs, earlier, number).await? } else { None };
+            book.line(answer, !earlier.doubtful.contains(&number), (judges, said)).await
         });
         let counted: Result<Vec<LineDone>, RunBroken> = join_all(counted).await.into_iter().collect();
         let counted: Vec<LogEntry> = counted?.into_iter().map(LogEntry::Done).collect();
@@ -219,7 +218,12 @@ fn found_line(told: NativeLine, lines: &NamedLines) -> Option<FoundLine> {
 
 impl AnswerBook {
     /// Reads what was answered, and counts it.
-    async fn line(&self, found: FoundLine, is_counted: bool) -> Result<LineDone, RunBroken> {
+    async fn line(
+        &self,
+        found: FoundLine,
+        is_counted: bool,
+        (judges, said): (bool, Option<LineSaid>),
+    ) -> Result<LineDone, RunBroken> {
         let LineStand { number, at, length } = found.line;
         let text = line_at(&self.blobs, self.input, (at, length)).await?;
         let line = FileLine { number, at, text };
@@ -234,22 +238,12 @@ impl AnswerBook {
             LineEnd::Expired => return Ok(without(Halt::Expired.told())),
             LineEnd::Answered { status, body } => (status, Some(body)),
         };
-        let booked = BookedAnswer { status, asked: None, model: None, usage: None, native, is_counted };
-        let read = match self.sender.done(number, body, LineTask::Booked(Box::new(booked))).await {
-            Ok((told, cost)) => serde_json::from_slice::<AnswerRead>(&told).ok().map(|read| (read, cost)),
-            Err(refusal) => {
-                let why = refusal.message;
-                tracing::warn!(batch = %self.sender.batch, line = number, why, "an answer of a batch was not read");
-                None
-            }
-        };
-        let Some((read, cost)) = read else {
-            return Ok(without(("answer_unreadable", "The provider's answer to this line could not be read.")));
-        };
-        let response = json!({ "status_code": read.status, "request_id": id, "body": read.body });
-        let line = json!({ "id": id, "custom_id": custom_id, "response": response, "error": null });
-        let usage = LineUsage { input: read.input, output: read.output };
-        Ok(LineDone { usage, cost, is_good: (200..300).contains(&read.status), ..done(number, &line) })
+        let judged = judges.then(|| to_judge(said, None));
+        let booked = BookedAnswer { status, asked: None, model: None, usage: None, native, judged, is_counted };
+        match self.sender.read(number, body, booked).await {
+            Some((read, cost)) => Ok(answered_line(self.sender.batch, &custom_id, number, &read, cost)),
+            None => Ok(without(UNREADABLE)),
+        }
     }
 }
 

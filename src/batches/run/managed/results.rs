@@ -1,31 +1,49 @@
 //! What came of the lines at the provider: fetched line by line, counted once, and put down like lines that the gateway
 //! asked itself. The provider answers in any order, and names lines as the client did.
 
+use super::judged::{UNREADABLE, answered_line, to_judge};
 use super::{BatchRun, Halt, LineSender, RunBroken, RunEnd};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, BatchStatus, LineUsage};
 use crate::batches::guest::BookedAnswer;
 use crate::batches::keep::{KeepError, now_secs};
-use crate::batches::lines::{LineReader, MOST_LINE};
-use crate::batches::log::{EarlierRuns, LineDone, LogEntry, RunLog};
+use crate::batches::lines::{FileLine, LineReader, MOST_LINE, line_at};
+use crate::batches::log::{EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
 use crate::batches::native::NativeBatch;
+use crate::batches::run::line::{line_id, unanswered};
 use crate::batches::run::{PULSE, lost_log};
 use crate::upstream::http1::{Response, ResponseLines};
 use ahash::AHashMap;
+use bytes::Bytes;
 use futures_util::future::join_all;
-use gateway_domain::ports::OutsideError;
+use gateway_domain::Usage;
+use gateway_domain::ports::{Blobs, OutsideError};
 use gateway_providers::batch_usage;
 use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
+use uuid::Uuid;
 
 /// Lines that are counted at once.
 pub(super) const AT_ONCE: usize = 25;
 
 /// Where lines stand in the file, and which model they asked for, by what the client calls them.
-pub(super) struct LinePlaces(AHashMap<[u8; 16], (u64, Option<String>)>);
+pub(super) struct LinePlaces {
+    lines: AHashMap<[u8; 16], LinePlace>,
+    /// Guardrails have their say of each answer.
+    judges: bool,
+}
+
+#[derive(Clone)]
+struct LinePlace {
+    number: u64,
+    at: u64,
+    length: usize,
+    asked: Option<String>,
+}
 
 impl LinePlaces {
     pub(super) fn key(custom_id: &str) -> [u8; 16] {
@@ -62,11 +80,12 @@ struct NativeAnswerBody {
 
 /// One that belongs to a line of ours.
 struct FoundAnswer {
-    number: u64,
-    asked: Option<String>,
+    place: LinePlace,
     is_good: bool,
     status: u16,
     body: Option<NativeAnswerBody>,
+    /// The same, as it stands there.
+    told: Option<Bytes>,
     line: Box<RawValue>,
 }
 
@@ -94,10 +113,16 @@ impl BatchRun {
             BatchStatus::Expired => Halt::Expired,
             _ => Halt::Unanswered,
         };
-        let places = self.places(batch).await?;
+        let guards = self.guards(batch, sender).await?;
+        if guards.output {
+            self.enter_judging().await?;
+        }
+        let places = self.places(batch, guards.any()).await?;
         let (mut done, mut log) = self.begin_log(batch).await?;
+        let blobs = self.batches().blobs.clone();
+        let settling = SettledAnswers { sender, blobs, input: batch.input };
         for file in [&found.output_file_id, &found.error_file_id].into_iter().flatten() {
-            if !self.fetch(sender, file, &places, (&mut done, &mut log)).await? {
+            if !self.fetch(&settling, (file, &places), (&mut done, &mut log)).await? {
                 return Ok(RunEnd::Later(std::time::Duration::ZERO));
             }
         }
@@ -127,27 +152,28 @@ impl BatchRun {
         Ok(RunEnd::Ended)
     }
 
-    async fn places(&mut self, batch: &BatchDocument) -> Result<LinePlaces, RunBroken> {
-        let mut places = AHashMap::new();
+    async fn places(&mut self, batch: &BatchDocument, judges: bool) -> Result<LinePlaces, RunBroken> {
+        let mut lines = AHashMap::new();
         let mut reader = LineReader::new(&self.batches().blobs, batch.input);
         while let Some(line) = reader.next().await? {
             if let Ok(asked) = line.read() {
-                places.insert(LinePlaces::key(&asked.custom_id), (line.number, asked.model()));
+                let (number, at, length) = (line.number, line.at, line.text.len());
+                let place = LinePlace { number, at, length, asked: asked.model() };
+                lines.insert(LinePlaces::key(&asked.custom_id), place);
             }
             self.pulse_lease().await?;
         }
-        Ok(LinePlaces(places))
+        Ok(LinePlaces { lines, judges })
     }
 
     /// False: this process takes leave.
     async fn fetch(
         &mut self,
-        sender: &LineSender,
-        file: &str,
-        places: &LinePlaces,
+        settling: &SettledAnswers<'_>,
+        (file, places): (&str, &LinePlaces),
         (done, log): (&mut EarlierRuns, &mut RunLog),
     ) -> Result<bool, RunBroken> {
-        let call = sender.native(Method::GET, format!("/v1/files/{file}/content"), &Value::Null);
+        let call = settling.sender.native(Method::GET, format!("/v1/files/{file}/content"), &Value::Null);
         let mut lines = answer_lines(self.road.open(call, None).await)?;
         let mut found = Vec::new();
         loop {
@@ -160,12 +186,12 @@ impl BatchRun {
             };
             let has_ended = next.is_none();
             let answer = next.and_then(|line| read_answer(&line, places));
-            found.extend(answer.filter(|answer| !done.done.contains(&answer.number)));
+            found.extend(answer.filter(|answer| !done.done.contains(&answer.place.number)));
             if found.len() >= AT_ONCE || has_ended {
                 if (self.runner.draining)() {
                     return Ok(false);
                 }
-                self.count(sender, std::mem::take(&mut found), (done, log)).await?;
+                self.count(settling, places.judges, std::mem::take(&mut found), (done, log)).await?;
             }
             if has_ended {
                 return Ok(true);
@@ -177,33 +203,32 @@ impl BatchRun {
     /// it died is not counted again.
     async fn count(
         &mut self,
-        sender: &LineSender,
+        settling: &SettledAnswers<'_>,
+        judges: bool,
         mut found: Vec<FoundAnswer>,
         (done, log): (&mut EarlierRuns, &mut RunLog),
     ) -> Result<(), RunBroken> {
         let mut seen = ahash::AHashSet::new();
-        found.retain(|answer| seen.insert(answer.number));
+        found.retain(|answer| seen.insert(answer.place.number));
         if found.is_empty() {
             return Ok(());
         }
-        log.note(&[LogEntry::Sent(found.iter().map(|answer| answer.number).collect())]).await.map_err(lost_log)?;
-        let doubtful = &done.doubtful;
+        log.note(&[LogEntry::Sent(found.iter().map(|answer| answer.place.number).collect())])
+            .await
+            .map_err(lost_log)?;
+        let earlier = &*done;
         let counted = found.into_iter().map(async |answer| {
-            let FoundAnswer { number, asked, is_good, status, body, line } = answer;
-            let usage = body.as_ref().and_then(|body| batch_usage(body.usage.as_ref()?.get()));
-            let told = usage.map(|usage| LineUsage { input: usage.prompt(), output: usage.completion() });
-            let model = body.and_then(|body| body.model);
-            let cost = match doubtful.contains(&number) {
-                true => 0,
-                false => {
-                    sender
-                        .book(number, BookedAnswer { status, asked, model, usage, native: None, is_counted: true })
-                        .await
-                }
-            };
-            LineDone { number, is_good, usage: told.unwrap_or_default(), cost, line }
+            let number = answer.place.number;
+            let is_counted = !earlier.doubtful.contains(&number);
+            // Where there is no answer there is nothing to be judged.
+            if !judges || answer.told.is_none() {
+                return Ok(settling.booked(answer, is_counted).await);
+            }
+            let said = said_of(&settling.blobs, earlier, number).await?;
+            settling.judged(answer, is_counted, said).await
         });
-        let counted: Vec<LogEntry> = join_all(counted).await.into_iter().map(LogEntry::Done).collect();
+        let counted: Result<Vec<LineDone>, RunBroken> = join_all(counted).await.into_iter().collect();
+        let counted: Vec<LogEntry> = counted?.into_iter().map(LogEntry::Done).collect();
         log.note(&counted).await.map_err(lost_log)?;
         for entry in &counted {
             done.note(entry);
@@ -212,13 +237,70 @@ impl BatchRun {
     }
 }
 
+/// What answers are put down with.
+struct SettledAnswers<'a> {
+    sender: &'a LineSender,
+    blobs: Arc<dyn Blobs>,
+    input: Uuid,
+}
+
+impl SettledAnswers<'_> {
+    /// As the provider told it.
+    async fn booked(&self, answer: FoundAnswer, is_counted: bool) -> LineDone {
+        let FoundAnswer { place, is_good, status, body, line, .. } = answer;
+        let usage = body.as_ref().and_then(NativeAnswerBody::used);
+        let told = usage.map(|usage| LineUsage { input: usage.prompt(), output: usage.completion() });
+        let (number, asked, model) = (place.number, place.asked, body.and_then(|body| body.model));
+        let booked = BookedAnswer { status, asked, model, usage, native: None, judged: None, is_counted: true };
+        let cost = if is_counted { self.sender.book(number, booked).await } else { 0 };
+        LineDone { number, is_good, usage: told.unwrap_or_default(), cost, line }
+    }
+
+    /// As guardrails leave it.
+    async fn judged(
+        &self,
+        answer: FoundAnswer,
+        is_counted: bool,
+        said: Option<LineSaid>,
+    ) -> Result<LineDone, RunBroken> {
+        let FoundAnswer { place, status, body, told, .. } = answer;
+        let LinePlace { number, at, length, asked } = place;
+        let text = line_at(&self.blobs, self.input, (at, length)).await?;
+        let line = FileLine { number, at, text };
+        let (custom_id, content) = match line.read() {
+            Ok(asked) => (asked.custom_id.clone(), Bytes::copy_from_slice(asked.body.get().as_bytes())),
+            Err(_) => (String::new(), Bytes::new()),
+        };
+        let usage = body.as_ref().and_then(NativeAnswerBody::used);
+        let model = body.and_then(|body| body.model);
+        let judged = Some(to_judge(said, told));
+        let booked = BookedAnswer { status, asked, model, usage, native: None, judged, is_counted };
+        let batch = self.sender.batch;
+        Ok(match self.sender.read(number, content, booked).await {
+            Some((read, cost)) => answered_line(batch, &custom_id, number, &read, cost),
+            None => {
+                let line = unanswered(&line_id(batch, number), &custom_id, UNREADABLE).to_string();
+                let line = RawValue::from_string(line).unwrap_or_default();
+                LineDone { number, is_good: false, usage: LineUsage::default(), cost: 0, line }
+            }
+        })
+    }
+}
+
+impl NativeAnswerBody {
+    fn used(&self) -> Option<Usage> {
+        batch_usage(self.usage.as_ref()?.get())
+    }
+}
+
 fn read_answer(line: &[u8], places: &LinePlaces) -> Option<FoundAnswer> {
     let text = std::str::from_utf8(line).ok()?.trim();
     let answer: NativeAnswer = serde_json::from_str(text).ok()?;
-    let (number, asked) = places.0.get(&LinePlaces::key(&answer.custom_id))?.clone();
+    let place = places.lines.get(&LinePlaces::key(&answer.custom_id))?.clone();
     let (status, body) = answer.response.map_or((0, None), |response| (response.status_code, response.body));
     let is_good = (200..300).contains(&status) && answer.error.is_none_or(|error| error.is_null());
+    let told = body.as_ref().filter(|_| places.judges).map(|body| Bytes::copy_from_slice(body.get().as_bytes()));
     let body = body.and_then(|body| serde_json::from_str::<NativeAnswerBody>(body.get()).ok());
     let status = if status == 0 { 500 } else { status };
-    Some(FoundAnswer { number, asked, is_good, status, body, line: RawValue::from_string(text.to_owned()).ok()? })
+    Some(FoundAnswer { place, is_good, status, body, told, line: RawValue::from_string(text.to_owned()).ok()? })
 }
