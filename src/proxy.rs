@@ -200,9 +200,7 @@ impl ProxyHttp for Gateway {
         ctx.line.clone_from(&request.caller.tenant.line);
         match ctx.line.as_ref().map(|line| &line.task) {
             Some(LineTask::Booked(_)) => return Box::pin(self.book(session, ctx, request)).await,
-            Some(LineTask::Written | LineTask::Judged) => {
-                return Box::pin(self.write_line(session, ctx, request)).await;
-            }
+            Some(task) if task.is_written() => return Box::pin(self.write_line(session, ctx, request)).await,
             _ => {}
         }
         match self.shield.caller(&request) {

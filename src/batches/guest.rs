@@ -75,6 +75,13 @@ pub(crate) enum LineTask {
     Native { at: CloudService, streams: bool, begins: bool },
 }
 
+impl LineTask {
+    /// What would go up is told, and nothing is sent.
+    pub(crate) const fn is_written(&self) -> bool {
+        matches!(self, Self::Written | Self::Judged)
+    }
+}
+
 /// What a line is held to.
 #[derive(Debug)]
 pub(crate) struct LineGuest {

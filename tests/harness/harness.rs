@@ -45,11 +45,19 @@ pub(crate) fn with(mut body: Value, fields: Value) -> Value {
 }
 
 /// Polls until `probe` gives a value. The bound only ends a broken test; passing ones never wait for it.
-pub(crate) async fn eventually<T, F>(what: &str, mut probe: impl FnMut() -> F) -> T
+pub(crate) async fn eventually<T, F>(what: &str, probe: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,
 {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    eventually_within(Duration::from_secs(20), what, probe).await
+}
+
+/// The same of what the gateway itself waits for.
+pub(crate) async fn eventually_within<T, F>(bound: Duration, what: &str, mut probe: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let deadline = Instant::now() + bound;
     loop {
         if let Some(found) = probe().await {
             return found;

@@ -221,7 +221,9 @@ impl LineSender {
         match reply.status {
             429 | 503 if is_own(&reply.body) => NextTry::Free(told.unwrap_or(backoff).clamp(FIRST_WAIT, LONGEST_WAIT)),
             // A budget that begins anew in time is waited for.
-            412 if told.is_some_and(|wait| wait < left) => NextTry::Free(told.unwrap_or(backoff).min(LONGEST_WAIT)),
+            412 if is_own(&reply.body) && told.is_some_and(|wait| wait < left) => {
+                NextTry::Free(told.unwrap_or(backoff).min(LONGEST_WAIT))
+            }
             429 | 500.. if tries < self.retries => NextTry::Counted(told.unwrap_or(backoff).min(LONGEST_WAIT)),
             _ => NextTry::None,
         }

@@ -238,7 +238,8 @@ impl BatchRun {
             return Ok(id.clone());
         }
         let mut found = None;
-        if let (Some(search), true) = (family.search(new), batch.provider_job.is_some()) {
+        let is_unsure = batch.provider_job.is_some() && (family.names_batches() || self.native.unknown > 0);
+        if let (Some(search), true) = (family.search(new), is_unsure) {
             let told = self.ask_family(sender, search, family).await?;
             found = family.found(&told, new.own_id);
             self.refuse_doubt(family, &told)?;
