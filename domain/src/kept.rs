@@ -34,6 +34,7 @@ const FIELDS: &[&str] = &[
     "error_file_id",
     "training_file",
     "validation_file",
+    "fine_tuning_job_id",
     "result_files",
     "part_ids",
     "upload_id",

@@ -224,7 +224,7 @@ fn joined(base: &str, path: &str) -> String {
 
 /// Method, path, host, credential and the fixed headers of the target.
 fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Result<RequestHead, Fault> {
-    let whole = if request.ask.route.raw { [&aim.base.path, path].concat() } else { joined(&aim.base.path, path) };
+    let whole = joined(&aim.base.path, path);
     let whole = if whole.is_empty() { "/" } else { &whole };
     let mut head = addressed(request.ask.method.clone(), whole, aim)?;
     if !passes(request) {

@@ -230,3 +230,23 @@ async fn a_websocket_that_one_side_ends_is_ended_on_the_other() {
     drop(client);
     crate::harness::eventually("the upstream's end", || async { (upstream.open() == 0).then_some(()) }).await;
 }
+
+#[tokio::test]
+async fn what_the_address_ends_in_and_the_path_begins_with_is_meant_once() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::json(200, &serde_json::json!({}))).await;
+    let root = upstream.url().trim_end_matches("/v1").to_owned();
+    for (base, path, whole) in [
+        ("/v1", "/v1/proxy/v1/audio/speech?a=1", "/v1/audio/speech?a=1"),
+        ("/v1", "/v1/proxy/audio/speech", "/v1/audio/speech"),
+        ("/openai/v1", "/v1/proxy/openai/v1/audio/speech", "/openai/v1/audio/speech"),
+        ("/openai/v1", "/v1/proxy/v1/audio/speech", "/openai/v1/audio/speech"),
+        ("/v1", "/v1/proxy/v10/audio", "/v1/v10/audio"),
+        ("", "/v1/proxy/v1/audio", "/v1/audio"),
+    ] {
+        let config =
+            serde_json::json!({ "provider": "openai", "api_key": "k", "custom_host": format!("{root}{base}") });
+        gateway.post(path).config(&config).json(&serde_json::json!({})).send().await.expect(200);
+        assert_eq!(upstream.seen().last().expect("it went up").target, whole, "{base} and {path}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Areas beside chat by the packages of providers that serve them, their providers being scripted.
 
-use crate::harness::{Gateway, Seen, Upstream, installed, reply};
-use crate::{Stage, scripts};
+use crate::harness::{Gateway, Seen, Upstream, eventually, installed, reply};
+use crate::{MOCK, Stage, scripts};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -100,7 +100,7 @@ async fn python_providers() {
     let root = upstream.url().trim_end_matches("/v1").to_owned();
     for (slug, family, host) in [
         ("claude", "anthropic", upstream.url()),
-        ("groq", "groq", root),
+        ("groq", "groq", format!("{root}/openai/v1")),
         ("mistral", "mistral-ai", upstream.url()),
         ("together", "together-ai", upstream.url()),
         ("voyage", "voyage", upstream.url()),
@@ -140,4 +140,31 @@ async fn python_providers() {
     assert_eq!((&picture["width"], &picture["height"], &picture["steps"]), (&json!(512), &json!(256), &json!(4)));
     let ranked = seen.iter().find(|seen| seen.text().contains("top_k")).expect("went up").json();
     assert_eq!(ranked["model"], "rerank-3", "without the slug");
+}
+
+/// What a provider keeps, at one target and at two. The upstreams are in the script.
+#[tokio::test]
+async fn python_kept() {
+    let gateway = Gateway::start().await;
+    gateway.admin().post("/admin/workspaces", &json!({ "name": "far", "slug": "far" })).await.expect(200);
+    let (_, stranger) = gateway.admin().workspace_key("stranger", json!({ "workspace_id": "far" })).await;
+    let told = vec![("TEST_STRANGER_KEY", stranger)];
+    let stage = Stage { gateway, _mocks: Vec::new(), story: None, told };
+    stage.python("kept_sdk.py", MOCK, "openai").await;
+    // Each streams two runs at one target and two at two, whose model is that of the assistant.
+    let priced = eventually("runs that were streamed have their price", || async {
+        let list = stage.gateway.admin().get("/logs?page_size=200").await.expect(200).json();
+        let all = list["data"].as_array().expect("records").iter().map(|record| &record["metrics"]);
+        let runs = all.filter(|told| told["operation"] == "createRun" && told["total_units"] == 10);
+        let costs: Vec<_> = runs.map(|told| told["cost"].as_f64().unwrap_or(0.0)).collect();
+        (costs.len() == 4).then_some(costs)
+    });
+    assert!(priced.await.iter().all(|cost| *cost > 0.0), "what a run used is paid for");
+}
+
+/// Sound, moderations and pages by Mistral's own package. The upstream is in the script.
+#[tokio::test]
+async fn python_mistral_areas() {
+    let stage = Stage { gateway: Gateway::start().await, _mocks: Vec::new(), story: None, told: Vec::new() };
+    stage.python("mistral_areas_sdk.py", MOCK, "mistral-ai").await;
 }

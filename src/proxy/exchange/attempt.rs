@@ -107,10 +107,12 @@ impl<'a> Turn<'a, '_> {
         info.model = aim.model.clone();
         info.ended = aim.ended();
         let prices = aim.prices(request);
-        price_list::opened_for(|| prices.own_are_listed() || request.is_untouched()).await;
+        // Runs of threads go by the model of their assistant, which only the answer names.
+        let is_told_late = request.is_untouched() || aim.model.is_none();
+        price_list::opened_for(|| prices.own_are_listed() || is_told_late).await;
         info.card = prices.own(aim.model.as_deref());
         info.shutdown = prices.shutdown(aim.model.as_deref());
-        if request.is_untouched() && prices.of(aim.model.as_deref()).is_none() {
+        if is_told_late && prices.of(aim.model.as_deref()).is_none() {
             info.late_prices = Some(Box::new(prices));
         }
         let guarded = match hooks::is_unguarded(request, leaf) {
