@@ -54,3 +54,4 @@ pub use model_place::{ModelPlace, Untouched};
 pub use raw::{Raw, batch_usage, overheard, realtime_usage};
 pub use registry::{adapter, catalog};
 pub use translate::streamed;
+pub use tuning::JobPages;

@@ -6,21 +6,20 @@ mod ask;
 mod bedrock;
 mod fireworks;
 mod job;
+mod pages;
 mod together;
 mod vertex;
 
 use crate::adapter::{Call, Endpoint, Failure, Outgoing, Pieces, Reply};
-use crate::failure::{self, ProviderError};
+use crate::failure;
 use ask::{TuningAsk, refused};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Dialect, Fault, Operation};
 use job::TuningJob;
+pub use pages::JobPages;
 use serde_json::{Value, json};
 
-/// Jobs that OpenAI tells at once where nobody says how many.
-const USUAL: usize = 20;
-const MOST_LISTED: usize = 100;
 /// Characters of an id.
 const LONGEST_ID: usize = 1_011;
 
@@ -29,6 +28,17 @@ struct TuningCall {
     /// Below the family's address, with its query.
     path: String,
     body: Option<Value>,
+}
+
+/// How a family's lists go on.
+#[derive(Clone, Copy)]
+struct Cursor {
+    /// Of the query.
+    asked: &'static str,
+    /// The field of a page.
+    told: &'static str,
+    /// Pages begin with the newest job, so that those that nobody asked for are not read.
+    newest_first: bool,
 }
 
 /// A family's interface for fine-tuning.
@@ -51,6 +61,10 @@ trait TuningFamily: Sync {
     fn job(&self, told: &Value) -> Option<TuningJob>;
     /// Where a list has its jobs.
     fn listed<'a>(&self, told: &'a Value) -> Option<&'a Vec<Value>>;
+    /// By which parameter the next page of a list is asked for, and where a page names it. `None`: a list has one page.
+    fn cursor(&self) -> Option<Cursor> {
+        None
+    }
     /// What happened to a job, as OpenAI's events.
     fn events(&self, _told: &Value) -> Vec<Value> {
         Vec::new()
@@ -86,10 +100,7 @@ pub(crate) fn request(slug: &'static str, call: &Call<'_>) -> Result<Outgoing, F
     let family = family(slug).ok_or_else(unserved)?;
     let made = match call.operation {
         Operation::CreateFinetune => family.creation(call, &TuningAsk::read(slug, call)?)?,
-        Operation::ListFinetunes => {
-            page(call)?;
-            family.look(call, "")?
-        }
+        Operation::ListFinetunes => TuningCall { path: JobPages::read_by(slug, family, call)?.path()?, body: None },
         _ => family.look(call, &id_of(call)?)?,
     };
     let body = made.body.map_or_else(Bytes::new, |body| body.to_string().into());
@@ -106,9 +117,9 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     };
     let shown = match call.operation {
         Operation::ListFinetunes => {
-            let jobs = family.listed(&told).map(Vec::as_slice).unwrap_or_default();
-            let jobs: Option<Vec<TuningJob>> = jobs.iter().map(|job| family.job(job)).collect();
-            listed(slug, call, jobs.ok_or_else(unreadable)?)?
+            let mut pages = JobPages::read_by(slug, family, call).map_err(|_| unreadable())?;
+            pages.read(body)?;
+            pages.shown()?
         }
         Operation::ListFinetuneEvents => list(&family.events(&told)),
         Operation::ListFinetuneCheckpoints => list(&family.checkpoints(&id_of(call).unwrap_or_default(), &told)),
@@ -143,48 +154,8 @@ fn id_of(call: &Call<'_>) -> Result<String, Fault> {
     Ok(id)
 }
 
-/// How many are asked for, and behind which one.
-fn page(call: &Call<'_>) -> Result<(usize, Option<String>), Fault> {
-    let (mut most, mut after) = (USUAL, None);
-    for (name, value) in url_pairs(call.query.unwrap_or_default()) {
-        match name {
-            "limit" => {
-                let limit = value.parse::<usize>().ok().filter(|limit| (1..=MOST_LISTED).contains(limit));
-                most = limit.ok_or_else(|| refused("limit", "must be a whole number from 1 to 100"))?;
-            }
-            "after" => after = Some(value).filter(|id| !id.is_empty()),
-            "metadata" => return Err(refused("metadata", "cannot be looked for at this family")),
-            _ if name.starts_with("metadata[") => {
-                return Err(refused("metadata", "cannot be looked for at this family"));
-            }
-            _ => {}
-        }
-    }
-    Ok((most, after))
-}
-
 fn url_pairs(query: &str) -> impl Iterator<Item = (&str, String)> {
     query.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (name, decoded(value).into_owned()))
-}
-
-/// The part of all that was told that is asked for. Families tell no more than one page, newest first.
-fn listed(slug: &'static str, call: &Call<'_>, mut jobs: Vec<TuningJob>) -> Result<Value, Failure> {
-    let (most, after) = page(call).unwrap_or((USUAL, None));
-    jobs.sort_by_key(|job| std::cmp::Reverse(job.created));
-    let from = match &after {
-        None => 0,
-        Some(id) => match jobs.iter().position(|job| job.id == *id) {
-            Some(place) => place + 1,
-            None => {
-                let told = ProviderError::new(format!("after: no job {id} is among those that the provider lists"));
-                return Err(told.tell(slug, 400, Dialect::OpenAi));
-            }
-        },
-    };
-    let rest = &jobs[from..];
-    let page = &rest[..rest.len().min(most)];
-    let data: Vec<Value> = page.iter().map(TuningJob::shown).collect();
-    Ok(list_with(&data, rest.len() > most))
 }
 
 fn list(data: &[Value]) -> Value {

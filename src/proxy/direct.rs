@@ -1,4 +1,4 @@
-//! Files and batches of a provider whose interface for them is not OpenAI's, by OpenAI's routes: each call of a client is
+//! Files, batches and lists of fine-tuning jobs of a provider whose interface for them is not OpenAI's, by OpenAI's routes: each call of a client is
 //! one or several of the provider's services, by the same sign-ins and checked addresses as all calls. What is asked and
 //! told there is the family's to know; nothing falls back, as an object is in one place.
 
@@ -6,6 +6,7 @@ mod batches;
 mod counting;
 mod family_files;
 mod files;
+mod job_list;
 mod lines;
 mod list_part;
 mod results;
@@ -27,6 +28,7 @@ use batches::{DirectBatches, FoundBatch};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_providers::JobPages;
 use gateway_providers::kept_files::{KeptFiles, kept_files};
 use gateway_providers::native_batches::{NativeBatches, ToldBatches, native_batches};
 use gateway_providers::stored_files::{BucketStore, bucket_store};
@@ -47,6 +49,8 @@ pub(crate) struct DirectCall {
 enum DirectVerb {
     File(FileHome, FileVerb),
     Batch(&'static dyn NativeBatches, BatchVerb),
+    /// Fine-tuning jobs: a list may take several calls. All else of them is one call, and goes the way of all.
+    JobList,
 }
 
 /// Of batches, by the id that the client holds.
@@ -125,13 +129,17 @@ pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> 
         matches!(route.operation, UploadFile | ListFiles | RetrieveFile | RetrieveFileContent | DeleteFile);
     let is_about_batches =
         matches!(route.operation, CreateBatch | ListBatches | RetrieveBatch | CancelBatch | GetBatchOutput);
+    let is_job_list = route.operation == Operation::ListFinetunes;
     let is_elsewhere = route.path.starts_with("/v1/proxy/") || request.caller.tenant.line.is_some();
-    if !(is_about_files || is_about_batches) || is_elsewhere {
+    if !(is_about_files || is_about_batches || is_job_list) || is_elsewhere {
         return None;
     }
     // What leads nowhere is told by the exchange.
     let aim = target::resolve_place(routing.plan.leaf(), routing.inline, request).ok()?;
     let slug = aim.adapter.info().slug;
+    if is_job_list {
+        return JobPages::are_of(slug).then_some(DirectCall { aim, verb: DirectVerb::JobList });
+    }
     let id = || decoded(route.tail().split('/').nth(2).unwrap_or_default()).into_owned();
     if is_about_batches {
         let verb = match route.operation {
@@ -239,12 +247,13 @@ impl DirectParts<'_> {
             DirectVerb::Batch(family, _) => {
                 Some(DirectBatches { parts: self, asked, services: &services, family: *family })
             }
-            DirectVerb::File(..) => None,
+            DirectVerb::File(..) | DirectVerb::JobList => None,
         };
         let mut ended = None;
         let done = match (call.verb, &batches) {
             (DirectVerb::File(home, verb), _) => self.file(session, (asked, &services), (home, verb)).await,
             (DirectVerb::Batch(_, verb), Some(batches)) => batches.answer(verb, &mut ended).await,
+            (DirectVerb::JobList, _) => job_list::listed(&services).await.map(DirectAnswer::Json),
             (DirectVerb::Batch(..), None) => Err(own_objects::unknown().into()),
         };
         let (status, fault) = match &done {

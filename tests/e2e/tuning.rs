@@ -236,6 +236,111 @@ async fn together_and_fireworks_train_models_for_clients_of_openai() {
     assert_eq!(refused.json()["error"]["param"], "fireworks_account_id");
 }
 
+/// Job `number` of six, the first being the newest.
+fn numbered(family: &str, number: usize) -> Value {
+    let created = format!("2025-01-{:02}T00:00:00Z", 20 - number);
+    match family {
+        "bedrock" => {
+            json!({ "jobArn": format!("arn:aws:bedrock:us-east-1:1:model-customization-job/m/{number}"), "status": "Completed",
+                    "creationTime": created, "jobName": "j", "baseModelArn": format!("arn:aws:bedrock:us-east-1::foundation-model/{NOVA}") })
+        }
+        "vertex-ai" => {
+            json!({ "name": format!("projects/1/locations/us-central1/tuningJobs/{number}"), "createTime": created,
+                    "state": "JOB_STATE_RUNNING", "baseModel": "gemini-2.5-flash" })
+        }
+        _ => {
+            json!({ "name": format!("accounts/acme/supervisedFineTuningJobs/{number}"), "createTime": created,
+                    "state": "JOB_STATE_RUNNING", "baseModel": "llama", "dataset": "accounts/acme/datasets/d" })
+        }
+    }
+}
+
+/// Two jobs to a page; with `endless`, each page names another.
+async fn of_three_pages(endless: bool) -> Upstream {
+    Upstream::replying(move |seen| {
+        let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
+        let (family, list, told, asked) = match path {
+            "/model-customization-jobs" => ("bedrock", "modelCustomizationJobSummaries", "nextToken", "nextToken"),
+            path if path.ends_with("/tuningJobs") => ("vertex-ai", "tuningJobs", "nextPageToken", "pageToken"),
+            path if path.ends_with("/supervisedFineTuningJobs") => {
+                ("fireworks-ai", "supervisedFineTuningJobs", "nextPageToken", "pageToken")
+            }
+            other => panic!("nobody asks {other}"),
+        };
+        let cursor = query.split('&').find_map(|pair| pair.strip_prefix(asked)?.strip_prefix('='));
+        // As the provider told it, escaped once.
+        let page: usize = cursor.map_or(0, |cursor| {
+            cursor.strip_prefix("p%2F%2B").expect("a cursor of the provider's").parse().expect("a number")
+        });
+        let jobs = [numbered(family, page * 2), numbered(family, page * 2 + 1)];
+        let mut body = json!({ list: jobs });
+        if endless || page < 2 {
+            body[told] = json!(format!("p/+{}", page + 1));
+        }
+        reply::json(200, &body)
+    })
+    .await
+}
+
+fn paged_config(family: &str, upstream: &Upstream) -> Value {
+    let host = bare(upstream);
+    match family {
+        "bedrock" => aws(upstream),
+        "vertex-ai" => json!({ "provider": family, "api_key": "ya29.token", "custom_host": host,
+                               "vertex_project_id": "my-project", "vertex_region": "us-central1" }),
+        _ => json!({ "provider": family, "api_key": "fw", "custom_host": host, "fireworks_account_id": "acme" }),
+    }
+}
+
+#[tokio::test]
+async fn lists_of_jobs_go_on_over_the_pages_of_the_provider() {
+    let (gateway, upstream) = (Gateway::start().await, of_three_pages(false).await);
+    for family in ["bedrock", "vertex-ai", "fireworks-ai"] {
+        let config = paged_config(family, &upstream);
+        let list = async |query: &str| {
+            let told = gateway.get(&format!("{JOBS}{query}")).config(&config).send().await.expect(200).json();
+            let ids = told["data"].as_array().expect("jobs").iter();
+            let ids: Vec<String> = ids.map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
+            (ids, told["has_more"] == true)
+        };
+        let (all, more) = list("").await;
+        let ends: Vec<&str> = all.iter().map(|id| &id[id.len() - 1..]).collect();
+        assert_eq!((ends, more), (vec!["0", "1", "2", "3", "4", "5"], false), "{family}");
+        // As SDKs go on: behind the last of what they have.
+        let (mut after, mut walked) = (String::new(), Vec::new());
+        loop {
+            let (ids, more) = list(&format!("?limit=2{after}")).await;
+            after = format!("&after={}", segment(ids.last().expect("a job")));
+            walked.extend(ids);
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(walked, all, "{family}");
+        let before = upstream.seen().len();
+        list("?limit=1").await;
+        let pages = upstream.seen().len() - before;
+        // Vertex AI does not say in which order its jobs come.
+        assert_eq!(pages, if family == "vertex-ai" { 3 } else { 1 }, "{family}");
+        let unknown = gateway.get(&format!("{JOBS}?after=nobody")).config(&config).send().await.expect(400);
+        assert!(unknown.error().contains("after: no job nobody"), "{}", unknown.text());
+        let wrong = gateway.get(&format!("{JOBS}?limit=0")).config(&config).send().await.expect(400);
+        assert_eq!(wrong.json()["error"]["param"], "limit");
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_jobs_without_an_end_is_read_for_ten_pages() {
+    let (gateway, upstream) = (Gateway::start().await, of_three_pages(true).await);
+    let config = paged_config("bedrock", &upstream);
+    let asked = gateway.get(&format!("{JOBS}?limit=100")).config(&config).header("x-gateway-trace-id", "endless");
+    let told = asked.send().await.expect(200).json();
+    assert_eq!((told["data"].as_array().map(Vec::len), &told["has_more"]), (Some(20), &json!(true)));
+    assert_eq!(upstream.seen().len(), 10);
+    let record = self::told(&gateway, "endless").await;
+    assert_eq!(record["operation"], "listFinetunes", "one record for all of its pages: {record}");
+}
+
 /// Seconds since 1970, so many before now.
 fn ago(secs: u64) -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");

@@ -4,7 +4,7 @@
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, secs, text};
-use super::{TuningCall, TuningFamily, segment};
+use super::{Cursor, TuningCall, TuningFamily, segment};
 use crate::adapter::Call;
 use gateway_domain::{Fault, Operation};
 use serde_json::{Map, Value, json};
@@ -164,6 +164,10 @@ impl TuningFamily for BedrockTuning {
             suffix: text(&told["outputModelName"]).or_else(|| text(&told["customModelName"])),
             ..TuningJob::default()
         })
+    }
+
+    fn cursor(&self) -> Option<Cursor> {
+        Some(Cursor { asked: "nextToken", told: "nextToken", newest_first: true })
     }
 
     fn listed<'a>(&self, told: &'a Value) -> Option<&'a Vec<Value>> {

@@ -4,7 +4,7 @@
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};
-use super::{TuningCall, TuningFamily, url_pairs};
+use super::{Cursor, TuningCall, TuningFamily, url_pairs};
 use crate::adapter::Call;
 use crate::compat::safe;
 use gateway_domain::{Fault, Operation};
@@ -154,6 +154,10 @@ impl TuningFamily for FireworksTuning {
             hyperparameters,
             ..TuningJob::default()
         })
+    }
+
+    fn cursor(&self) -> Option<Cursor> {
+        Some(Cursor { asked: "pageToken", told: "nextPageToken", newest_first: true })
     }
 
     fn listed<'a>(&self, told: &'a Value) -> Option<&'a Vec<Value>> {

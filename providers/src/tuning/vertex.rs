@@ -4,7 +4,7 @@
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};
-use super::{TuningCall, TuningFamily};
+use super::{Cursor, TuningCall, TuningFamily};
 use crate::adapter::Call;
 use gateway_domain::cloud::vertex_project;
 use gateway_domain::{Fault, Operation};
@@ -162,6 +162,10 @@ impl TuningFamily for VertexTuning {
             metadata: told.get("labels").filter(|labels| labels.is_object()).cloned(),
             ..TuningJob::default()
         })
+    }
+
+    fn cursor(&self) -> Option<Cursor> {
+        Some(Cursor { asked: "pageToken", told: "nextPageToken", newest_first: false })
     }
 
     fn listed<'a>(&self, told: &'a Value) -> Option<&'a Vec<Value>> {
