@@ -227,8 +227,9 @@ impl ProxyHttp for Gateway {
             _ => body_mode::of(session, &request.ask.route),
         };
         match mode {
-            Ok(BodyMode::Buffered) => Box::pin(self.exchange(session, ctx, request)).await,
-            Ok(BodyMode::Streaming) => self.relay(session, ctx, request).await,
+            Ok(BodyMode::Buffered) => self.exchange(session, ctx, request).await,
+            // Boxed, as it is large and few calls have it: the common way is boxed once, by the framework.
+            Ok(BodyMode::Streaming) => Box::pin(self.relay(session, ctx, request)).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
@@ -313,7 +314,8 @@ impl Gateway {
                 Ok(None) => {}
                 Ok(Some(told)) => {
                     let answer = KeptAnswer::Json(told);
-                    return own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records).await;
+                    let told = own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records);
+                    return Box::pin(told).await;
                 }
                 Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
             }
@@ -323,7 +325,7 @@ impl Gateway {
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         if let Some(call) = direct::asked(&request, &routing) {
-            return self.direct(session, ctx, request, (routing, call)).await;
+            return Box::pin(self.direct(session, ctx, request, (routing, call))).await;
         }
         match local::catalogued(&request, &routing).await {
             None => {}
@@ -337,8 +339,8 @@ impl Gateway {
         let mut exchange = Exchange::new(&self.calls, client, &mut request, routing, &mut ctx.records);
         exchange.steps.parse_us = parse_us;
         let ended = exchange.run().await;
-        let Exchange { routing, looked_at, .. } = exchange;
-        if let Some(told) = looked_at.filter(|_| ended.is_ok()) {
+        if let Some(told) = exchange.looked_at.take().filter(|_| ended.is_ok()) {
+            let Exchange { routing, .. } = exchange;
             let batches = direct::ended(&request, &routing, *told);
             direct::count_apart((&self.calls, &self.records), (request, routing), batches);
             return Ok(true);
@@ -501,7 +503,7 @@ impl Gateway {
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         if let Some(call) = direct::asked(&request, &routing) {
-            return self.direct(session, ctx, request, (routing, call)).await;
+            return Box::pin(self.direct(session, ctx, request, (routing, call))).await;
         }
         let upload = Upload::of(&mut session.downstream_session, self.settings.idle_timeout, &self.budget);
         let mut client = Client::new(session);
@@ -592,9 +594,4 @@ impl Gateway {
         }
         sent.map(|()| true).map_err(Error::into_down)
     }
-}
-
-/// Small JSON for local answers.
-pub(crate) fn json_bytes(value: &serde_json::Value) -> Bytes {
-    value.to_string().into()
 }

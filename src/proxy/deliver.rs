@@ -100,7 +100,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         }
         match outcome {
             Outcome::Fault(fault) => self.fault(&fault).await,
-            Outcome::Whole(answer) => self.whole(*answer).await,
+            Outcome::Whole(answer) => self.whole(answer).await,
             // Boxed, as they are large: every other answer would carry the room for them.
             Outcome::Stream(stream) => Box::pin(self.stream(*stream)).await,
             Outcome::Passthrough(passing) => Box::pin(self.passthrough(*passing)).await,
@@ -119,11 +119,11 @@ impl<G: Growth> Delivery<'_, '_, G> {
     }
 
     /// Read to its end before anything of it goes down.
-    async fn whole(&mut self, answer: WholeAnswer) -> Delivered {
+    async fn whole(&mut self, answer: Box<WholeAnswer>) -> Delivered {
         if let Some(leader) = self.leader.take() {
             self.share(leader, &answer);
         }
-        let WholeAnswer { mut head, body, usage, model, failure, original, held } = answer;
+        let WholeAnswer { mut head, body, usage, model, failure, original, held } = *answer;
         self.record.usage = usage;
         self.record.response_model = model.map(Into::into);
         self.capture.received(&original);

@@ -180,7 +180,7 @@ impl<'a> Exchange<'a> {
                 if self.begins_call(&outcome) {
                     return Box::pin(self.take_call(attempt, outcome, record)).await.map_err(Unanswered::ClientLeft);
                 }
-                return self.deliver(attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
+                return self.deliver(&mut attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
             self.leave(attempt, outcome, record).await;
         }
@@ -315,7 +315,7 @@ impl<'a> Exchange<'a> {
 
     async fn deliver(
         &mut self,
-        mut attempt: Attempt,
+        attempt: &mut Attempt,
         outcome: Outcome,
         mut record: Box<LogRecord>,
     ) -> Result<(), ClientLeft> {
@@ -338,7 +338,7 @@ impl<'a> Exchange<'a> {
         };
         let delivered = delivery.run(outcome).await;
         if let Some(judge) = judge {
-            self.note_stream(*judge, &mut attempt);
+            self.note_stream(*judge, attempt);
         }
         let (sent, received) = (self.client.view().body_bytes_read() as u64, record.response_bytes);
         let is_clients_host = attempt.info.is_clients_host;
@@ -376,7 +376,7 @@ impl<'a> Exchange<'a> {
             capture = BodyCapture::unseen(record.response_bytes);
         }
         record::finish(&mut record, self.request);
-        self.bodies(&attempt).answered(&mut record, capture);
+        self.bodies(attempt).answered(&mut record, capture);
         self.records.push_noted(record, attempt.info.hooks.take());
         if uploaded && delivered.is_ok() {
             linger(self.client.session()).await;

@@ -14,7 +14,7 @@ use super::deliver::{bare_head, json_answer};
 use super::record::PendingRecords;
 use super::request::Request;
 use super::routing::Routing;
-use super::{Gateway, control, json_bytes, record};
+use super::{Gateway, control, record};
 use crate::in_flight::InFlightGuard;
 use crate::price_list;
 use bytes::Bytes;
@@ -152,4 +152,9 @@ pub(crate) struct CatalogAnswer<'a> {
     pub(crate) request: &'a Request,
     pub(crate) routing: &'a Routing,
     pub(crate) body: Value,
+}
+
+/// Small JSON for local answers.
+fn json_bytes(value: &Value) -> Bytes {
+    value.to_string().into()
 }

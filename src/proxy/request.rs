@@ -195,7 +195,10 @@ impl Request {
     pub(crate) fn beside(&self) -> Option<&str> {
         let route = &self.ask.route;
         let is_session = route.operation == Operation::Realtime;
-        kept::call_in_query(route.tail(), route.query.as_deref()).filter(|_| is_session)
+        if !is_session {
+            return None;
+        }
+        kept::call_in_query(route.tail(), route.query.as_deref())
     }
 
     /// Looks at the clock, for all that happens in this step: whoever may have waited looks again.
@@ -291,7 +294,7 @@ pub(crate) struct AskedFor {
     /// What the gateway says first in a session, in the place of a browser that was given a key for it.
     pub(crate) first_event: Option<Bytes>,
     /// Of a call over WebRTC or SIP, or about one.
-    pub(crate) call: Option<CallAsk>,
+    pub(crate) call: Option<Box<CallAsk>>,
 }
 
 #[derive(Debug)]

@@ -176,7 +176,7 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
         Some(service) => go_to_service(&mut aim, service, own)?,
         None if !own => {
             let route = &request.ask.route;
-            let reshapes = aim.adapter.reshapes(route.operation) && !route.path.starts_with("/v1/proxy/");
+            let reshapes = route.raw && aim.adapter.reshapes(route.operation) && !route.path.starts_with("/v1/proxy/");
             let operation = if reshapes { route.operation } else { route.asked() };
             go_aside(&mut aim, operation);
         }
@@ -325,8 +325,8 @@ pub(crate) fn permit_other(aim: &Aim, model: &str, request: &Request) -> Result<
 fn asked(adapter: &dyn Adapter, settings: &Settings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
     let body = request.ask.content.model.as_ref();
     // The model of a session that a key is asked for stands inside of it, and was read there.
-    let is_read = request.ask.route.operation == Operation::RealtimeSecret || request.beside().is_some();
-    if !request.is_untouched() || is_read {
+    let is_read = || request.ask.route.operation == Operation::RealtimeSecret || request.beside().is_some();
+    if !request.is_untouched() || is_read() {
         return leaf.model.as_ref().or(body).or(leaf.default_model.as_ref()).cloned();
     }
     let call = Untouched { tail: request.ask.route.tail(), query: request.ask.route.query.as_deref(), settings };

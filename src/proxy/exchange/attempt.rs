@@ -14,6 +14,7 @@ use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
+use crate::proxy::head::HeadPlan;
 use crate::proxy::objects::Binder;
 use crate::proxy::record::{AttemptInfo, Sent};
 use crate::proxy::request::Request;
@@ -26,7 +27,7 @@ use bytes::Bytes;
 use gateway_domain::cloud::{Grant, S3};
 use gateway_domain::record::Steps;
 use gateway_domain::{Fault, FaultKind, Operation};
-use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One target that was tried, and what is left of it when the try is over. It outlives a call that is given up in the
@@ -350,6 +351,13 @@ impl Tries for TargetTries<'_, '_, '_> {
     }
 }
 
+/// The head of a call whose credential is a token or a signature, and what that was made with.
+struct SignedHead<'a> {
+    head: HeadPlan,
+    grant: &'a Arc<Grant>,
+    pass: Pass,
+}
+
 /// One call of a target, which knows no client: whoever wants its answer polls it, and whoever does not drops it.
 pub(super) struct TargetCall<'a> {
     pub(super) gate: Gate<'a>,
@@ -368,8 +376,8 @@ impl TargetCall<'_> {
             Ok(origin) => origin,
             Err(e) => return Outcome::Fault(fallen(SendError::NoConnection(e), resolved.provider())),
         };
-        let (head, token) = match &resolved.aim.grant {
-            None => (Cow::Borrowed(&prepared.head), None),
+        let signed = match &resolved.aim.grant {
+            None => None,
             // Boxed, as a token is fetched once for many calls.
             Some(grant) => match Box::pin(parts.credentials.token(grant)).await {
                 Ok(Pass::Keys(..) | Pass::Oci(_)) if request.ask.upload.is_some() && !signs_unread(grant) => {
@@ -377,12 +385,13 @@ impl TargetCall<'_> {
                     return Outcome::Fault(Fault::new(FaultKind::Unsupported, why));
                 }
                 Ok(pass) => match prepared.head.admitted(&pass, grant.signing.as_ref(), &prepared.out.body) {
-                    Ok(head) => (Cow::Owned(head), Some((grant, pass))),
+                    Ok(head) => Some(Box::new(SignedHead { head, grant, pass })),
                     Err(fault) => return Outcome::Fault(fault),
                 },
                 Err(fault) => return Outcome::Fault(sign_in_failed(&fault, resolved.provider())),
             },
         };
+        let head = signed.as_ref().map_or(&prepared.head, |signed| &signed.head);
         let sent = match request.begins_batch() {
             // Made twice it would be paid for twice. Boxed, as it is rare.
             Some(true) => Box::pin(http1::send_afresh(&parts.dialer, &origin, head.request(), body, clocks)).await,
@@ -394,10 +403,10 @@ impl TargetCall<'_> {
         };
         // AWS says 403 of keys that have ended, and of a clock that is off.
         let refused = |pass: &Pass| response.status() == if matches!(pass, Pass::Keys(..)) { 403 } else { 401 };
-        if let Some((grant, token)) = token.filter(|(_, pass)| refused(pass)) {
-            parts.credentials.refused(grant, &token, Some(response.head().headers()));
+        if let Some(signed) = signed.as_ref().filter(|signed| refused(&signed.pass)) {
+            parts.credentials.refused(signed.grant, &signed.pass, Some(response.head().headers()));
         }
-        let reader = read::Reader { delivery: &parts.delivery, request, resolved, head: &head, translating };
+        let reader = read::Reader { delivery: &parts.delivery, request, resolved, head, translating };
         reader.read(response).await
     }
 }

@@ -1,6 +1,7 @@
 //! Lines of a batch that a provider runs itself. They come by the door as all lines do, and nothing is asked: one that is to
 //! go up is told as it would be asked, and one that was answered is counted, in the place of the exchange.
 
+use super::json_bytes;
 use crate::batches::{AnswerToJudge, BookedAnswer, LineTask};
 use crate::guardrails::HookNotes;
 use crate::proxy::body::BodyError;
@@ -9,7 +10,7 @@ use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{JudgedLine, LedLine, LineJudge, LineRead, LineTarget, book, denied};
 use crate::proxy::intake::{self, Refused};
 use crate::proxy::request::Request;
-use crate::proxy::{Ctx, Gateway, json_bytes};
+use crate::proxy::{Ctx, Gateway};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use gateway_guardrails::{DENIED_TYPE, HookResult};

@@ -1,6 +1,7 @@
 //! What would become of a request: answered in the place of the exchange, from the plan that the exchange would have had. Only
 //! requests that the gateway supposes itself come here, by a pass that nobody outside can have.
 
+use super::json_bytes;
 use crate::price_list;
 use crate::proxy::client::answer_early;
 use crate::proxy::deliver::json_answer;
@@ -8,7 +9,7 @@ use crate::proxy::exchange::{CallParts, limits};
 use crate::proxy::intake::{self, Refused};
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::routing::Routing;
-use crate::proxy::{Ctx, Gateway, json_bytes, own_objects, prompt_target, shape, target};
+use crate::proxy::{Ctx, Gateway, own_objects, prompt_target, shape, target};
 use crate::proxy::{body::BodyError, estimate};
 use gateway_domain::config::Leaf;
 use gateway_domain::config::prospects::Prospect;

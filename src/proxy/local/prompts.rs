@@ -2,13 +2,14 @@
 //! go the way of every chat request, with all that holds for one; only to show what would be sent is answered here. What a
 //! prompt says is read from the request's own snapshot.
 
+use super::json_bytes;
+use crate::proxy::Gateway;
 use crate::proxy::body::{self, BodyError, BodyLimits, Permit};
 use crate::proxy::client::answer_early;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::intake;
 use crate::proxy::record::{self, PendingRecords};
 use crate::proxy::request::{Content, PromptVerb, Request};
-use crate::proxy::{Gateway, json_bytes};
 use bytes::Bytes;
 use gateway_domain::prompt::{PromptCall, RenderedPrompt, render};
 use gateway_domain::{Fault, FaultKind, Operation};

@@ -48,7 +48,7 @@ impl Gateway {
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         let mut seat = None;
-        if request.ask.call.as_ref().is_some_and(CallAsk::begins) {
+        if request.ask.call.as_ref().is_some_and(|ask| ask.begins()) {
             let session_json = serde_json::from_slice::<Map<_, _>>(&request.ask.content.bytes).unwrap_or_default();
             if let Err(fault) = permit_models(&session_json, &request, &routing) {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
@@ -114,7 +114,7 @@ async fn take(request: &mut Request, media: Option<&str>, body: &Bytes) -> Resul
         false => look(&json, Operation::RealtimeCall).await?,
     };
     request.ask.content = Content { bytes: json, ..found };
-    request.ask.call = Some(ask);
+    request.ask.call = Some(Box::new(ask));
     request.ask.first_event = None;
     Ok(())
 }

@@ -51,7 +51,7 @@ impl Exchange<'_> {
                 );
                 let refused = Outcome::Fault(Fault::new(fault.kind(), why));
                 (record.status, record.fault) = (refused.status(), refused.fault_label());
-                return self.deliver(attempt, refused, record).await;
+                return self.deliver(&mut attempt, refused, record).await;
             }
             Err(fault) => tracing::warn!(why = fault.message(), "a call goes on that nobody watches"),
         }
@@ -59,7 +59,7 @@ impl Exchange<'_> {
         let call_id = call.unwrap_or_default().as_str().into();
         record.realtime =
             Some(Arc::new(RealtimeNote { call_id, watched: Some(is_watched), ..RealtimeNote::default() }));
-        self.deliver(attempt, Outcome::Passthrough(passing), record).await
+        self.deliver(&mut attempt, Outcome::Passthrough(passing), record).await
     }
 
     async fn watch(&mut self, call: &str, attempt: &mut Attempt) -> Result<Box<CallWatch>, Fault> {

@@ -215,7 +215,7 @@ async fn hung_up(gate: Gate<'_>, call: &str) -> Result<u16, Fault> {
     request.ask.method = Method::POST;
     request.ask.route = intake::route(&Method::POST, &path_of(call, "hangup"), None)?;
     request.ask.content = Content { model: request.ask.content.model, bytes: Bytes::new(), ..Content::default() };
-    request.ask.call = Some(CallAsk::hangup());
+    request.ask.call = Some(Box::new(CallAsk::hangup()));
     request.ask.upload = None;
     let gate = Gate { request: &request, ..gate };
     let resolved = resolved(gate)?;
