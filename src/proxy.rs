@@ -72,7 +72,6 @@ use agent::AgentStop;
 use async_trait::async_trait;
 use body::{BodyError, Permit};
 use body_mode::BodyMode;
-use bytes::Bytes;
 use client::{Client, Upload, framing};
 use cors::CorsBuilder;
 use direct::{DirectCall, DirectParts};
