@@ -156,7 +156,7 @@ impl<'a> Exchange<'a> {
                 Some(fault) => Ok(turn.refused(fault, &mut attempt)),
             };
             self.records.extend(attempt.tried.drain(..));
-            let outcome = match outcome {
+            let mut outcome = match outcome {
                 Ok(outcome) => outcome,
                 Err(Stopped::Denied(fault)) => return Err(Unanswered::Denied(fault)),
                 Err(Stopped::ClientLeft(left)) => {
@@ -170,6 +170,7 @@ impl<'a> Exchange<'a> {
             }
             if let Some(answer) = passed::seen(self.request, attempt.info.provider, &outcome) {
                 Box::pin(self.note_passed(answer)).await;
+                passed::lead_to_results(self.request, &mut outcome);
             }
             let record = self.record(&attempt, &outcome);
             if !self.moves_on(&outcome, attempt.info.hooks.as_deref()) {

@@ -207,6 +207,8 @@ async fn a_batch_of_geminis_is_cancelled_there() {
 
 const CLAUDE: &str = "claude-sonnet-4-5";
 const CLAUDES: &str = "/messages/batches/msgbatch_1";
+/// Where its clients are led, who take their key along.
+const RESULTS: &str = "/v1/messages/batches/msgbatch_1/results";
 
 /// What a line used: tokens of the prompt that are new, and that were read from the cache. Prompts above 200,000 tokens cost more.
 const READ: [(u64, u64); 3] = [(150_000, 0), (50_000, 100_000), (250_000, 0)];
@@ -222,7 +224,8 @@ fn claude() -> Box<Script> {
     Box::new(|seen, looks, cancelled| {
         let standing = |status: &str, counts: Value| {
             json!({ "id": "msgbatch_1", "type": "message_batch", "processing_status": status, "request_counts": counts,
-                    "created_at": "2025-01-01T00:00:00Z", "ended_at": "2025-01-01T01:00:00Z", "results_url": null,
+                    "created_at": "2025-01-01T00:00:00Z", "ended_at": "2025-01-01T01:00:00Z",
+                    "results_url": "https://api.anthropic.com/v1/messages/batches/msgbatch_1/results",
                     "cancel_initiated_at": cancelled.then_some("2025-01-01T00:30:00Z") })
         };
         let answered = |n: usize| json!({ "custom_id": format!("line-{n}"), "result": { "type": "succeeded", "message": message(n) } });
@@ -268,7 +271,8 @@ async fn of_claude() -> (Gateway, FamilyProvider, Value) {
 
 async fn make(gateway: &Gateway, config: &Value) {
     let made = gateway.post("/v1/messages/batches").config(config).json(&json!({ "requests": [] })).send().await;
-    assert_eq!(made.expect(200).json()["processing_status"], "in_progress", "it passes as it is");
+    let made = made.expect(200).json();
+    assert_eq!((&made["processing_status"], &made["results_url"]), (&json!("in_progress"), &json!(RESULTS)));
 }
 
 async fn counts_each_line(gateway: &Gateway, config: &Value) {
@@ -312,12 +316,17 @@ async fn a_batch_of_claudes_is_counted_once_in_its_own_words() {
     make(&gateway, &config).await;
     for _ in 0..20 {
         let told = call(&gateway, &config, "GET", "/v1/messages/batches/msgbatch_1").send().await.expect(200).json();
-        assert_eq!(told["type"], "message_batch");
+        assert_eq!((&told["type"], &told["results_url"]), (&json!("message_batch"), &json!(RESULTS)));
     }
     counts_each_line(&gateway, &config).await;
     assert_eq!(provider.calls("GET", "/messages/batches/msgbatch_1/results").len(), 1);
     let own = call(&gateway, &config, "GET", "/v1/messages/batches/msgbatch_1/results").send().await.expect(200);
     assert_eq!(own.text().lines().count(), 5, "it passes as it is");
+    let told = call(&gateway, &config, "GET", "/v1/messages/batches?limit=100").send().await.expect(200).json();
+    assert_eq!(told["data"][0]["results_url"], RESULTS, "{told}");
+    let told =
+        call(&gateway, &config, "POST", "/v1/messages/batches/msgbatch_1/cancel").send().await.expect(200).json();
+    assert_eq!((&told["processing_status"], &told["results_url"]), (&json!("canceling"), &json!(RESULTS)));
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ fn claudes(method: &str, target: &str) -> Value {
     let counts = json!({ "canceled": 0, "errored": 0, "expired": 0, "processing": 0, "succeeded": 1 });
     let batch = json!({
         "id": "msgbatch_1", "type": "message_batch", "processing_status": "ended", "request_counts": counts,
-        "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "ended_at": null, "results_url": null,
+        "created_at": "2026-01-01T00:00:00Z", "expires_at": "2026-01-02T00:00:00Z", "ended_at": null,
+        "results_url": "https://api.anthropic.com/v1/messages/batches/msgbatch_1/results",
     });
     match (method, target) {
         ("GET", "/v1/messages/batches") => {
@@ -53,6 +54,10 @@ fn answer(seen: &Seen) -> Vec<u8> {
                 "sample_type": "batch_request", "source": "upload", "deleted": false });
     let bare = target.split('?').next().unwrap_or_default();
     let told = match (method, target) {
+        _ if bare == "/v1/messages/batches/msgbatch_1/results" => {
+            let line = json!({ "custom_id": "a", "result": { "type": "expired" } });
+            return reply::whole(200, &[("content-type", "application/x-jsonl")], format!("{line}\n"));
+        }
         _ if bare.starts_with("/v1/messages/batches") => claudes(method, bare),
         _ if bare.starts_with("/v1/batch/jobs") => mistrals(),
         ("GET", _) if bare == "/v1/files" && seen.header("anthropic-version").is_some() => {
@@ -121,6 +126,7 @@ async fn python_providers() {
     for (method, target) in [
         ("POST", "/v1/messages/batches"),
         ("POST", "/v1/messages/batches/msgbatch_1/cancel"),
+        ("GET", "/v1/messages/batches/msgbatch_1/results"),
         ("POST", "/v1/batch/jobs"),
         ("POST", "/v1/batch/jobs/job_1/cancel"),
         ("POST", "/openai/v1/audio/transcriptions"),

@@ -8,6 +8,7 @@ use crate::clock;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
 use crate::proxy::{objects, own_objects, target};
+use bytes::Bytes;
 use gateway_domain::Operation;
 use gateway_providers::native_batches::{OPENAI_BATCHES, ToldBatches, native_batches, passed_batches};
 use http::Method;
@@ -37,6 +38,7 @@ fn own_words(request: &Request) -> Option<(&'static str, bool)> {
     let is_anthropics = || tail.strip_prefix(ANTHROPICS).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     match (route.operation, method) {
         (Operation::Proxy, &Method::POST) if tail == ANTHROPICS => Some(("anthropic", true)),
+        (Operation::Proxy, &Method::POST) if is_anthropics() && tail.ends_with("/cancel") => Some(("anthropic", false)),
         (Operation::Proxy, &Method::POST) if tail.ends_with(GEMINIS) => Some(("google", true)),
         (Operation::Proxy, &Method::GET) if is_anthropics() && !tail.ends_with("/results") => {
             Some(("anthropic", false))
@@ -66,6 +68,35 @@ pub(super) fn seen(request: &Request, provider: &str, outcome: &Outcome) -> Opti
         _ => return None,
     };
     Some(PassedAnswer { makes, family, told: passed_batches(&answer.original) })
+}
+
+/// Leads Anthropic's clients to the results of a batch by way of the gateway: they follow the address that they are told, and
+/// take their key along. It names no host, since nobody here knows by which name a client reached the gateway, or whether
+/// TLS ends in front of it; clients set it behind the address that they were given.
+pub(super) fn lead_to_results(request: &Request, outcome: &mut Outcome) {
+    let Outcome::Whole(answer) = outcome else { return };
+    if request.caller.tenant.line.is_some() || own_words(request).is_none_or(|(family, _)| family != "anthropic") {
+        return;
+    }
+    if let Some(led) = led_to_results(&answer.body) {
+        answer.body = led;
+    }
+}
+
+/// `None`: it tells of no results.
+fn led_to_results(body: &[u8]) -> Option<Bytes> {
+    let mut told: Value = serde_json::from_slice(body).ok()?;
+    let batches = match told.get_mut("data") {
+        Some(Value::Array(list)) => list.as_mut_slice(),
+        _ => std::slice::from_mut(&mut told),
+    };
+    let mut is_led = false;
+    for batch in batches.iter_mut().filter(|batch| batch["results_url"].is_string()) {
+        let path = batch["id"].as_str().map(|id| format!("/v1{ANTHROPICS}/{id}/results"));
+        batch["results_url"] = path.into();
+        is_led = true;
+    }
+    is_led.then(|| told.to_string().into())
 }
 
 impl Exchange<'_> {
@@ -101,5 +132,29 @@ impl Exchange<'_> {
             metadata: Value::Null,
             created: clock::now().secs(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn addresses_of_results_lead_nowhere_else() {
+        let told = |id: &str, url: &str| json!({ "id": id, "results_url": url, "type": "message_batch" });
+        let led = |told: &Value| led_to_results(told.to_string().as_bytes());
+        let away = "https://api.anthropic.com/v1/messages/batches/a/results";
+        let here = "/v1/messages/batches/a/results";
+        assert_eq!(led(&told("a", away)).unwrap(), told("a", here).to_string());
+        let list = json!({ "data": [told("a", away), { "id": "b", "results_url": null }], "has_more": false });
+        let expected = json!({ "data": [told("a", here), { "id": "b", "results_url": null }], "has_more": false });
+        assert_eq!(led(&list).unwrap(), expected.to_string());
+        // Whose batch it is nobody can say: better no address than one that leads elsewhere.
+        assert_eq!(led(&json!({ "results_url": away })).unwrap(), json!({ "results_url": null }).to_string());
+        for nothing in [json!({ "id": "a", "results_url": null }), json!({ "data": [] }), json!([1]), json!("text")] {
+            assert!(led(&nothing).is_none(), "{nothing}");
+        }
+        assert!(led_to_results(b"no JSON").is_none());
     }
 }

@@ -46,6 +46,8 @@ def check_anthropic_makes_and_ends_batches():
     equal((made.id, made.processing_status), ("msgbatch_1", "ended"))
     equal((batches.retrieve(made.id).id, batches.cancel(made.id).id), ("msgbatch_1",) * 2)
     equal([one.id for one in batches.list()], ["msgbatch_1"])
+    # It asks the address that the batch tells, which is to be the gateway's.
+    equal([one.custom_id for one in batches.results(made.id)], ["a"])
 
 
 def check_anthropic_keeps_files():
