@@ -11,6 +11,7 @@ mod log;
 mod native;
 mod pinned;
 mod record;
+mod replaced;
 mod road;
 mod run;
 mod runner;

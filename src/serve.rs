@@ -25,6 +25,7 @@ mod upkeep;
 mod usage_checkpoint;
 mod watcher;
 
+use crate::batches::SharedBatches;
 use crate::bookings::Bookings;
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
@@ -93,8 +94,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     telemetry::init(settings.log_format, &settings.log_level)?;
     let descriptors = Descriptors::raise();
     claim_ports(&settings, upgrade)?;
-    let control = control_runtime()?;
-    let metrics = telemetry::metrics(&settings)?;
+    let (control, metrics) = (control_runtime()?, telemetry::metrics(&settings)?);
     let booted = control.block_on(boot::boot(&settings))?;
     let (flight, parts) = (InFlight::default(), booted.health());
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
@@ -118,7 +118,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         uses: uses.clone(),
         own_records: Some(Arc::new(queues.own)),
     };
-    let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, &limits);
+    let batches = batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?;
+    let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, (&limits, &batches));
     let told = NodeParts { metrics: &metrics, health: &parts, control: &control, calling: &calling };
     let (mailer, shown) = (alerts::mailer(&settings)?, effective.iter().map(Effective::told).collect());
     let app = App { mailer, settings: shown, ..secrets::follow(app, &settings, &booted, &told)? };
@@ -143,7 +144,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process, McpBacking::new(app, (&metrics, &control), &calling.programs)?)?,
         own_tokens: OwnTokens::default(),
-        batches: batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?,
+        batches,
         explainer,
         names,
         settings: proxy,
@@ -212,11 +213,11 @@ struct Calling {
 
 impl Calling {
     /// Gives the control plane what it calls others with.
-    fn equip(&self, app: App, booted: &Booted, limits: &Arc<Limits>) -> App {
+    fn equip(&self, app: App, booted: &Booted, (limits, batches): (&Arc<Limits>, &SharedBatches)) -> App {
         let trials = Trials::new(self.guardrails.clone(), booted.live.clone(), limits.clone());
         let asking = Arc::new(CheckedCalls::new(self.dialer.clone(), booted.trusted.clone(), AfterErrors::GoOn));
         let lines = OpenLines::new(asking.clone(), self.programs.clone());
-        let app = App { mcp_lines: Some(Arc::new(lines)), ..app };
+        let app = App { mcp_lines: Some(Arc::new(lines)), batch_outputs: Some(batches.clone()), ..app };
         let asking: Arc<dyn Outside> = asking;
         let outlook = LimitOutlook { live: booted.live.clone(), limits: limits.clone() };
         let app =

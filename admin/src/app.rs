@@ -8,10 +8,10 @@ use gateway_domain::config::breaker::State;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
-    AlertStandings, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports, Feedbacks,
-    GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, McpAccounts, McpLines, NodeRegistry,
-    OauthStore, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings, Standings,
-    TokenCounts, Tokens, Vault,
+    AlertStandings, BatchOutputs, Blobs, ConfigStore, CredentialTrials, Directory, Doorkeeper, Explanations, Exports,
+    Feedbacks, GuardrailTrials, History, Jobs, KeptAnswers, KeyLimits, KeyUses, Live, Mailer, McpAccounts, McpLines,
+    NodeRegistry, OauthStore, Outside, RecordClaims, RecordIntake, RecordQuery, RecordSums, Repricing, SecretStandings,
+    Standings, TokenCounts, Tokens, Vault,
 };
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_domain::snapshot::{Build, SavedConfig};
@@ -221,6 +221,8 @@ pub struct App {
     pub mailer: Option<Arc<dyn Mailer>>,
     /// Counts tokens; `None`: nothing here does.
     pub token_counts: Option<Arc<dyn TokenCounts>>,
+    /// Replaces outputs of batches; `None`: nothing here keeps batches.
+    pub batch_outputs: Option<Arc<dyn BatchOutputs>>,
     /// Says what would become of a request; `None`: nothing here does.
     pub explanations: Option<Arc<dyn Explanations>>,
     pub quotas: Quotas,

@@ -25,8 +25,8 @@ const fn path(path: &'static str, built: &'static str, missing: &'static str) ->
     Template { path, built, missing, second_only: false, proxied: false }
 }
 
-const fn second(path: &'static str, missing: &'static str) -> Template {
-    Template { path, built: "", missing, second_only: true, proxied: false }
+const fn second(path: &'static str, built: &'static str, missing: &'static str) -> Template {
+    Template { path, built, missing, second_only: true, proxied: false }
 }
 
 const fn proxied(path: &'static str) -> Template {
@@ -233,8 +233,8 @@ pub(crate) static TEMPLATES: &[Template] = &[
     path("/nodes", "GET", ""),
     path("/nodes/settings", "GET", ""),
     path("/model-prices/unpriced", "GET", ""),
-    second("/batches/{id}", "PUT"),
-    second("/models", "GET"),
+    second("/batches/{id}", "PUT", ""),
+    second("/models", "", "GET"),
 ];
 
 /// First segments that providers use as well: of these only the templates are the control plane's. Azure has

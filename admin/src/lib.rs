@@ -9,6 +9,7 @@ mod app;
 mod asked_row;
 mod asked_scope;
 mod audit;
+mod batch_output;
 mod bootstrap;
 mod change;
 mod contract;

@@ -11,8 +11,8 @@ use crate::refusal::{Attempt, Refusals};
 use crate::repeat::{Repeat, RunningRepeats};
 use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
 use crate::{
-    analytics, audit, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public, registry,
-    resource, scim, sso, tokenize,
+    analytics, audit, batch_output, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public,
+    registry, resource, scim, sso, tokenize,
 };
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
@@ -72,6 +72,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
         logs::routes(),
         feedback::routes(),
         tokenize::routes(),
+        batch_output::routes(),
         audit::routes(),
         nodes::routes(),
         manifest::routes(),

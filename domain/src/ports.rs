@@ -3,6 +3,7 @@
 
 mod alerts;
 mod assignments;
+mod batch_outputs;
 mod blobs;
 mod config;
 mod credential_trials;
@@ -33,6 +34,7 @@ mod vault;
 
 pub use alerts::AlertStandings;
 pub use assignments::{Assignment, SharedAssignments};
+pub use batch_outputs::{BatchOutputs, NewOutput, OutputStays};
 pub use blobs::{BlobBounds, BlobError, Blobs, BlobsKept, MOST_BLOB_PIECE, NewBlob, StoredBlob};
 pub use config::{
     Batch, Changes, Compare, ConfigStore, Decide, Directory, History, HistoryStep, KeepHistory, Live, MOST_VERSIONS,

@@ -80,6 +80,18 @@ pub(crate) struct LineUsage {
     pub(crate) output: u64,
 }
 
+/// Whether somebody put another output in the place of what guardrails judge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Replacement {
+    #[default]
+    None,
+    /// Yes: what was answered is still being judged and counted.
+    Counting,
+    /// Yes: all that was answered is counted.
+    Counted,
+}
+
 /// What is wrong with a batch, or with one of its lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BatchProblem {
@@ -114,6 +126,8 @@ pub(crate) struct BatchDocument {
     pub(crate) problems: Vec<BatchProblem>,
     pub(crate) output: Option<Uuid>,
     pub(crate) failures: Option<Uuid>,
+    #[serde(default)]
+    pub(crate) replacement: Replacement,
     /// How long the files that it writes are kept.
     pub(crate) output_secs: i64,
     pub(crate) created: i64,
@@ -142,6 +156,11 @@ impl BatchDocument {
             BatchStatus::Cancelled => &mut self.cancelled,
         };
         *at = at.or(Some(now));
+    }
+
+    /// A run of it has nothing left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.status.has_ended() && self.replacement != Replacement::Counting
     }
 
     /// When it ended, in seconds since 1970.

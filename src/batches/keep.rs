@@ -1,5 +1,6 @@
 //! What clients ask of files and batches: made, looked at, listed, cancelled, removed. Nothing here runs a batch.
 
+use super::document::Replacement;
 use super::write::{BlobWriter, new_blob};
 use super::{
     BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, KEPT_SECS, LASTS_SECS, LineSetup, MOST_OPEN, SETUP,
@@ -186,6 +187,7 @@ impl Batches {
             problems: Vec::new(),
             output: None,
             failures: None,
+            replacement: Replacement::None,
             output_secs: new.output_secs,
             created: now,
             expires: (now + LASTS_SECS).min(file.expires - READ_SECS).max(now),

@@ -189,7 +189,7 @@ impl BatchRun {
 
     async fn run(&mut self) -> Result<RunEnd, RunBroken> {
         let batch = self.batches().batch(self.workspace, self.id()).await?;
-        if batch.status.has_ended() {
+        if batch.is_over() {
             self.close(&batch).await;
             return Ok(RunEnd::Ended);
         }
@@ -399,13 +399,13 @@ impl BatchRun {
         self.looked = Some(Instant::now());
         let (counts, usage, cost) = (done.counts, done.usage, done.cost);
         let told = self.batches().change(self.workspace, self.id(), |batch| {
-            if !batch.status.has_ended() {
+            if !batch.is_over() {
                 (batch.counts, batch.usage, batch.cost) = (counts, usage, cost);
             }
         });
         let told = told.await?;
         self.cancelled = told.cancelling;
-        if told.status.has_ended() { Err(RunBroken::Lost) } else { Ok(()) }
+        if told.is_over() { Err(RunBroken::Lost) } else { Ok(()) }
     }
 
     async fn pulse_lease(&mut self) -> Result<(), RunBroken> {

@@ -276,6 +276,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         openings: Arc::new(openings(settings)),
         mailer: None,
         explanations: None,
+        batch_outputs: None,
         token_counts: Some(Arc::<TokenCounter>::default()),
         quotas: Quotas::default(),
         door,

@@ -57,13 +57,13 @@ async fn a_node_that_is_started_by_the_values_of_its_deployment_is_of_it() {
     let flags = ["--database-url", &*url, "--master-key-file", &*key];
     let node = Gateway::in_environment_with(&settings, &flags).await;
     becomes(&node, WORKSPACE_KEY, 200).await;
-    let nodes = all.admin().get("/nodes").await.expect(200).json();
-    assert!(nodes.to_string().contains("\"eu-1\""), "{nodes}");
     eventually("it is heard of", || async {
         let told = all.admin().get("/deployments/eu-1").await.expect(200).json();
         (told["nodes"] == 1 && told["status"] == "active").then_some(())
     })
     .await;
+    let nodes = all.admin().get("/nodes").await.expect(200).json();
+    assert!(nodes.to_string().contains("\"eu-1\""), "{nodes}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -109,6 +109,13 @@ const TABLE: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     (
+        "batches",
+        &[(
+            "internal_output_file_id",
+            "judged_batches::another_output_takes_the_place_of_the_one_that_is_being_judged",
+        )],
+    ),
+    (
         "providers",
         &[
             ("name", SHOWN),

@@ -131,3 +131,64 @@ async fn a_batch_whose_answers_were_being_judged_when_its_node_died_ends_once_an
     assert_eq!(results(&gateway, &batch, "output_file_id").await.len(), 2);
     assert_eq!(provider.made(), 1);
 }
+
+#[tokio::test]
+async fn another_output_takes_the_place_of_the_one_that_is_being_judged() {
+    let gateway = Gateway::with(FAST).await;
+    let (_, upstream) = NativeProvider::start(1).await;
+    let open = Arc::<AtomicBool>::default();
+    let (webhook, asked) = judge(&open).await;
+    let check = json!({ "default.webhook": { "webhookURL": webhook.url(), "timeout": 9000 }, "deny": true });
+    let config = with(crate::harness::gateway::target(&upstream), json!({ "output_guardrails": [check] }));
+    let input = file(&gateway, &three("gpt-4o-mini")).await;
+    let own = "{\"custom_id\": \"line-0\", \"response\": null}\n";
+    let output = file(&gateway, own).await;
+    let id = make(&gateway, &config, &by_provider(&input)).await;
+    let put = |id: &str, body: Value| {
+        let call = gateway.call("PUT", &format!("/v2/batches/{id}")).json(&body);
+        async move { call.send().await }
+    };
+    let with_file = |file: &str| json!({ "internal_output_file_id": file });
+    eventually("answers to be judged", || async { (asked.load(SeqCst) > 0).then_some(()) }).await;
+    for (id, body, status, word) in [
+        (&*id, with_file("file-of-a-provider"), 400, "internal_output_file_id"),
+        (&*id, with_file(&id), 400, "internal_output_file_id"),
+        (&*id, json!({ "internal_output_file_id": 1 }), 400, "internal_output_file_id"),
+        (&*id, json!({}), 400, "internal_output_file_id"),
+        (&*id, with(with_file(&output), json!({ "status": "completed" })), 400, "status"),
+        ("batch_of_a_provider", with_file(&output), 404, "batch"),
+        (&*output, with_file(&output), 404, "batch"),
+    ] {
+        let told = put(id, body).await.expect(status).text();
+        assert!(told.contains(word), "{told}");
+    }
+    // To others neither is there.
+    let workspace = gateway.admin().post("/workspaces", &json!({ "name": "others" })).await.expect(200).json();
+    let place = json!({ "workspace_id": workspace["id"], "scopes": ["completions.write"] });
+    let (_, stranger) = gateway.admin().workspace_key("others", place).await;
+    let path = format!("/v2/batches/{id}");
+    gateway.call("PUT", &path).key(&stranger).json(&with_file(&output)).send().await.expect(404);
+    assert_eq!(batch(&gateway, &id).await["status"], "processing_post_request_guardrails");
+    for _ in 0..2 {
+        let told = put(&id, with_file(&output)).await.expect(200).json();
+        assert_eq!((&told["status"], &told["output_file_id"]), (&json!("completed"), &json!(output)), "{told}");
+    }
+    open.store(true, SeqCst);
+    // What was answered is judged and counted all the same.
+    let counted = eventually("all to be counted", || async {
+        let batch = batch(&gateway, &id).await;
+        (batch["request_counts"]["failed"] == 1).then_some(batch)
+    });
+    let batch = counted.await;
+    assert_eq!((&batch["status"], &batch["output_file_id"]), (&json!("completed"), &json!(output)), "{batch}");
+    assert_eq!(batch["request_counts"], json!({ "total": 3, "completed": 2, "failed": 1 }));
+    assert_eq!(results(&gateway, &batch, "error_file_id").await.len(), 1);
+    let content = gateway.get(&format!("/v1/files/{output}/content")).send().await.expect(200).text();
+    assert_eq!(content, own);
+    // One that ended by itself has its output.
+    let other = make(&gateway, &config, &by_provider(&file(&gateway, &three("gpt-4o-mini")).await)).await;
+    let ended = ended(&gateway, &other, "completed").await;
+    let refused = put(&other, with_file(&output)).await.expect(409).text();
+    assert!(refused.contains("completed"), "{refused}");
+    assert_eq!(crate::batches::batch(&gateway, &other).await["output_file_id"], ended["output_file_id"]);
+}

@@ -9,7 +9,11 @@ use serde_json::{Value, json};
 
 /// Routes whose scopes no Admin key holds.
 pub(crate) fn is_of_workspaces(path: &str) -> bool {
-    path.ends_with("/invoke") || path.contains("/feedback") || path.ends_with("/logs") || path.ends_with("/tokenize")
+    path.ends_with("/invoke")
+        || path.contains("/feedback")
+        || path.ends_with("/logs")
+        || path.ends_with("/tokenize")
+        || path.contains("/batches/")
 }
 
 /// What is the same to all organisations.
@@ -423,7 +427,7 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 (_, path) if path.starts_with("/analytics/") || path.starts_with("/logs/groups/") => {
                     answer.status == 400
                 }
-                ("PUT", "/feedback/{id}") => answer.status == 404,
+                ("PUT", "/feedback/{id}" | "/batches/{id}") => answer.status == 404,
                 (_, "/audit-logs") => answer.status == 400,
                 ("PUT" | "DELETE", "/integrations/{id}/models" | "/integrations/{id}/integration-models") => {
                     answer.status == 400

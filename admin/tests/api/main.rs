@@ -6,6 +6,7 @@ mod alerts;
 mod analytics;
 mod api_keys;
 mod audit;
+mod batch_outputs;
 mod bootstrap;
 mod census;
 mod clients;

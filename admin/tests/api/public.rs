@@ -65,7 +65,6 @@ async fn what_is_in_the_contract_and_not_here_says_so() {
         (Method::POST, "/dp/metrics"),
         (Method::PATCH, "/dp/metrics"),
         (Method::POST, "/scim/Bulk"),
-        (Method::PUT, "/v2/batches/b"),
         (Method::GET, "/%64p/metrics/"),
     ] {
         let answer = house.as_admin().ask(method.clone(), path, None).await;

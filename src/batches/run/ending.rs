@@ -3,7 +3,7 @@
 
 use super::line::{line_id, unanswered};
 use super::{BatchRun, Halt, RunBroken};
-use crate::batches::document::{BatchStatus, FileDocument};
+use crate::batches::document::{BatchStatus, FileDocument, Replacement};
 use crate::batches::keep::{KeepError, ObjectOwner, now_secs, object, written};
 use crate::batches::lines::LineReader;
 use crate::batches::log::{EarlierRuns, LogEntry, LogReader, blob, close};
@@ -72,19 +72,26 @@ impl BatchRun {
         let status = halt.map_or(BatchStatus::Completed, Halt::status);
         let (usage, cost) = (done.usage, done.cost);
         let ended = self.batches().change(self.workspace, self.id(), |batch| {
-            if !batch.status.has_ended() {
-                (batch.counts, batch.usage, batch.cost) = (counts, usage, cost);
-                (batch.output, batch.failures) = (output, failures);
-                batch.enter(status, now_secs());
+            if batch.is_over() {
+                return;
+            }
+            (batch.counts, batch.usage, batch.cost) = (counts, usage, cost);
+            batch.failures = failures;
+            match batch.replacement {
+                Replacement::None => {
+                    batch.output = output;
+                    batch.enter(status, now_secs());
+                }
+                // It has ended already, with the output of somebody else.
+                _ => batch.replacement = Replacement::Counted,
             }
         });
         let ended = ended.await?;
-        if (ended.output, ended.failures) != (output, failures) {
-            let owner = ObjectOwner { org: self.org(), workspace: self.workspace };
-            for file in output.into_iter().chain(failures) {
-                // What stays ends by its own time.
-                let _ = self.batches().remove_file(owner, file).await;
-            }
+        let owner = ObjectOwner { org: self.org(), workspace: self.workspace };
+        let told = [ended.output, ended.failures];
+        for file in output.into_iter().chain(failures).filter(|file| !told.contains(&Some(*file))) {
+            // What stays ends by its own time.
+            let _ = self.batches().remove_file(owner, file).await;
         }
         self.close(&ended).await;
         Ok(())
