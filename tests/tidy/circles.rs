@@ -58,8 +58,8 @@ fn spelt(code: &[u8], mut at: usize, before: &str, out: &mut Vec<String>) -> usi
     at
 }
 
-/// The modules that a file names, of those that there are.
-fn needs(own: &str, source: &Source, modules: &BTreeSet<String>) -> BTreeSet<String> {
+/// All paths that a file names, as they are written from the root of its crate. `own` is where the file stands there.
+pub(crate) fn named(own: &str, source: &Source) -> BTreeSet<String> {
     let program = &source.code.as_bytes()[..source.tests_from().min(source.code.len())];
     let mut out = BTreeSet::new();
     let mut at = 0;
@@ -69,9 +69,9 @@ fn needs(own: &str, source: &Source, modules: &BTreeSet<String>) -> BTreeSet<Str
             at += 1;
             continue;
         }
-        let mut named = Vec::new();
-        let end = spelt(program, at, "", &mut named);
-        for path in named.iter().filter(|path| path.contains("::")) {
+        let mut paths = Vec::new();
+        let end = spelt(program, at, "", &mut paths);
+        for path in paths.iter().filter(|path| path.contains("::")) {
             let mut rest: Vec<&str> = path.split("::").collect();
             let mut base: Vec<&str> = own.split("::").filter(|part| !part.is_empty()).collect();
             while let Some(first) = rest.first().filter(|first| matches!(**first, "crate" | "self" | "super")) {
@@ -82,13 +82,22 @@ fn needs(own: &str, source: &Source, modules: &BTreeSet<String>) -> BTreeSet<Str
                 }
                 rest.remove(0);
             }
-            let whole: Vec<&str> = base.into_iter().chain(rest).collect();
-            let longest = (0..=whole.len()).rev().map(|n| whole[..n].join("::")).find(|m| modules.contains(m));
-            out.extend(longest.filter(|module| module != own));
+            // What a list of names ends in stands for the module itself.
+            rest.retain(|part| *part != "self");
+            out.insert(base.into_iter().chain(rest).collect::<Vec<_>>().join("::"));
         }
         at = end.max(at + 1);
     }
     out
+}
+
+/// The modules that a file names, of those that there are.
+fn needs(own: &str, source: &Source, modules: &BTreeSet<String>) -> BTreeSet<String> {
+    let longest = |path: &String| {
+        let parts: Vec<&str> = path.split("::").collect();
+        (0..=parts.len()).rev().map(|n| parts[..n].join("::")).find(|module| modules.contains(module))
+    };
+    named(own, source).iter().filter_map(longest).filter(|module| module != own).collect()
 }
 
 fn edges(root: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {

@@ -2,10 +2,13 @@
 //! holds them all, and no rooms need each other in a circle; what does today is on a list that may only shrink.
 
 use super::allowed::{Offence, judge};
+use super::circles::named;
 use super::source::{Source, sources};
 use std::collections::{BTreeMap, BTreeSet};
 
 const HOUSE: &str = "src/proxy/";
+/// What holds the rooms.
+const HELD: &str = "proxy";
 
 /// The room of a file of the proxy.
 fn room(path: &str) -> Option<&str> {
@@ -13,44 +16,45 @@ fn room(path: &str) -> Option<&str> {
     Some(inside.split(['/', '.']).next().unwrap_or(inside))
 }
 
-/// The modules below the proxy that a file names from outside of its own, `""` for the proxy itself.
-fn named(source: &Source) -> BTreeSet<String> {
-    let program = &source.code[..source.tests_from().min(source.code.len())];
-    let depth = source.path.strip_prefix(HOUSE).map_or(0, |inside| inside.matches('/').count());
-    let up = format!("{}super::", "super::".repeat(depth));
-    let mut out = BTreeSet::new();
-    for start in [up.as_str(), "crate::proxy::"] {
-        for (at, _) in program.match_indices(start) {
-            if program[..at].ends_with("super::") || program[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
-            {
-                continue;
+/// Where a file of the proxy stands in its crate.
+fn module(path: &str) -> String {
+    path.trim_start_matches("src/").trim_end_matches(".rs").replace('/', "::")
+}
+
+/// The names that the proxy gives out of its rooms, each with its room.
+fn given_out(source: &Source) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    for (at, _) in source.code.match_indices("use ") {
+        let declared = source.code[at..].split_once(';').map_or("", |(declared, _)| declared);
+        let one = Source { path: source.path.clone(), text: String::new(), code: declared.to_owned(), is_test: false };
+        for path in named(HELD, &one) {
+            let inside: Vec<&str> = path.strip_prefix("proxy::").unwrap_or_default().split("::").collect();
+            if let [room, .., name] = inside[..] {
+                out.insert(name.to_owned(), room.to_owned());
             }
-            let rest = &program[at + start.len()..];
-            if rest.starts_with("super::") {
-                continue;
-            }
-            let items = rest.strip_prefix('{').and_then(|list| list.split('}').next()).unwrap_or(rest);
-            let ends = if rest.starts_with('{') { &[','][..] } else { &[';', '\n', '(', ' ', ')', ',', '>', '<'] };
-            let many = items.split(ends).take(if rest.starts_with('{') { usize::MAX } else { 1 });
-            out.extend(many.filter_map(|item| {
-                let first = item.trim().split("::").next()?.split(' ').next()?;
-                let is_module = first.starts_with(|c: char| c.is_ascii_lowercase()) && item.contains("::");
-                (!first.is_empty()).then(|| if is_module { first.to_owned() } else { String::new() })
-            }));
         }
     }
     out
 }
 
+/// What of the proxy a file names: rooms, and `""` for what is of none.
+fn rooms_of(source: &Source, rooms: &BTreeSet<&str>, given: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let below = |path: String| path.strip_prefix("proxy::").map(str::to_owned);
+    let room = |path: String| {
+        let name = path.split("::").next().unwrap_or_default();
+        if rooms.contains(name) { name.to_owned() } else { given.get(name).cloned().unwrap_or_default() }
+    };
+    named(&module(&source.path), source).into_iter().filter_map(below).map(room).collect()
+}
+
 fn edges() -> BTreeMap<String, BTreeSet<String>> {
     let all = sources();
     let rooms: BTreeSet<&str> = all.iter().filter_map(|s| room(&s.path)).collect();
+    let given = all.iter().find(|s| s.path == "src/proxy.rs").map(given_out).unwrap_or_default();
     let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in all.iter().filter(|s| !s.is_test) {
         let Some(room) = room(&source.path) else { continue };
-        let to = named(source).into_iter().filter(|to| to != room);
-        // A function or constant of the proxy itself looks like a room that there is not.
-        let to = to.map(|to| if rooms.contains(to.as_str()) { to } else { String::new() });
+        let to = rooms_of(source, &rooms, &given).into_iter().filter(|to| to != room);
         edges.entry(room.to_owned()).or_default().extend(to);
     }
     edges
@@ -97,9 +101,16 @@ fn names_of_rooms_are_found() {
         code: code.to_owned(),
         is_test: false,
     };
-    let found = |path: &str, code: &str| named(&source(path, code)).into_iter().collect::<Vec<_>>();
+    let rooms = BTreeSet::from(["a", "b", "c", "e"]);
+    let proxy = source("src/proxy.rs", "mod a;\nmod b;\npub(crate) use b::{Given, deep::Other};\nuse c::Inner;\n");
+    let given = given_out(&proxy);
+    let found = |path: &str, code: &str| rooms_of(&source(path, code), &rooms, &given).into_iter().collect::<Vec<_>>();
     assert_eq!(found("src/proxy/a.rs", "use super::b::C;\nuse super::{D, e::F, g};\n"), ["", "b", "e"]);
-    assert_eq!(found("src/proxy/a/b.rs", "use super::c::D;\nuse super::super::e::F;\n"), ["e"]);
+    assert_eq!(found("src/proxy/a/b.rs", "use super::c::D;\nuse super::super::e::F;\n"), ["a", "e"]);
     assert_eq!(found("src/proxy/a.rs", "fn f(x: crate::proxy::b::C) {}"), ["b"]);
+    assert_eq!(found("src/proxy/a.rs", "use crate::proxy::b;\nuse crate::clock;\n"), ["b"], "a whole room");
+    assert_eq!(found("src/proxy/a.rs", "use super::{b::{self, x::{Y, Z}}, c::W};\n"), ["b", "c"], "lists in lists");
+    assert_eq!(found("src/proxy/a.rs", "use super::{Given, Other, Inner};\n"), ["b", "c"], "given out by the proxy");
+    assert_eq!(found("src/proxy/a.rs", "use crate::proxy::Gateway;\n"), [""]);
     assert_eq!((room("src/proxy/a.rs"), room("src/proxy/b/c.rs"), room("src/a.rs")), (Some("a"), Some("b"), None));
 }
