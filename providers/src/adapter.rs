@@ -3,6 +3,7 @@
 
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
+use crate::runs::EndedRun;
 use crate::tap::TextPlace;
 use crate::tokens::{self, Said};
 use bytes::Bytes;
@@ -156,6 +157,8 @@ pub struct Ending {
     pub uncounted: bool,
     /// Content seen so far, to estimate from when usage never came.
     pub said: Said,
+    /// Whose end, and whose usage, was told.
+    pub run: Option<Box<EndedRun>>,
 }
 
 impl Ending {

@@ -56,6 +56,7 @@ impl Seen {
             failed: self.failed.clone(),
             uncounted: self.uncounted,
             said: self.said.clone(),
+            run: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces,
 use crate::failure::ProviderError;
 use crate::model_place::{ModelPlace, Untouched};
 use crate::passthrough::Seen;
+use crate::runs::{EndedRun, ToldRun};
 use crate::sse;
 use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage, served, told};
 use crate::wire::{Text, read};
@@ -179,11 +180,13 @@ struct Meter {
     anthropic: AnthropicUsage,
     gemini: Option<Usage>,
     model: Option<String>,
+    /// The usage is its.
+    run: Option<Box<EndedRun>>,
 }
 
 impl Meter {
     fn new(dialect: Dialect) -> Self {
-        Self { dialect, openai: None, anthropic: AnthropicUsage::default(), gemini: None, model: None }
+        Self { dialect, openai: None, anthropic: AnthropicUsage::default(), gemini: None, model: None, run: None }
     }
 
     fn read(&mut self, json: &[u8]) {
@@ -195,6 +198,11 @@ impl Meter {
             self.gemini = usage.split().or(self.gemini);
         }
         let Some(usage) = said.usage.or(inner.as_ref().and_then(|i| i.usage)) else { return };
+        match ToldRun::read(json) {
+            None => {}
+            Some(ToldRun::Ended(run)) => self.run = Some(Box::new(run)),
+            Some(ToldRun::Share) => return,
+        }
         match self.dialect {
             Dialect::OpenAi | Dialect::Google => {
                 let usage = read::<OpenAiUsage>(usage.get().as_bytes()).and_then(|u| u.split());
@@ -305,7 +313,8 @@ impl StreamTranslator for Relay {
     }
 
     fn ending(&self) -> Ending {
-        Ending { usage: self.meter.usage(), model: self.meter.model.clone(), ..self.seen.ending() }
+        let (usage, model, run) = (self.meter.usage(), self.meter.model.clone(), self.meter.run.clone());
+        Ending { usage, model, run, ..self.seen.ending() }
     }
 
     fn said_chars(&self) -> u64 {

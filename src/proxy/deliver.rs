@@ -15,6 +15,7 @@ pub(crate) use head::{
     ReplyNames, announce, bare_head, copy_head, decorate, fault_head, json_answer, own_head, refusal,
 };
 pub(crate) use meter::Meter;
+use meter::MeterReading;
 pub(crate) use outcome::{
     BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, overlong, timed_out,
     usage_of,
@@ -36,7 +37,7 @@ use bytes::Bytes;
 use downstream::{Downstream, beginning};
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, Usage};
-use gateway_providers::{Failure, in_band};
+use gateway_providers::{EndedRun, Failure, in_band};
 use head::head_of;
 use http::{StatusCode, header};
 use pingora::http::ResponseHeader;
@@ -85,6 +86,8 @@ pub(crate) struct Delivery<'a, 's, G> {
     pub(crate) keeper: Option<Box<ResponseKeeper>>,
     /// What judged a stream on its way down, when that is over.
     pub(crate) judge: &'a mut Option<Box<StreamJudge>>,
+    /// Whose usage was told.
+    pub(crate) run: &'a mut Option<Box<EndedRun>>,
 }
 
 /// An `Err` means that the client left before the end, or was cut off from an answer that broke.
@@ -219,6 +222,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             self.end(leader, whole, ending.usage, ending.model.clone());
         }
         self.record.response_model = ending.model.take().map(Into::into);
+        *self.run = ending.run.take();
         if denied {
             self.record.status = 446;
         }
@@ -278,7 +282,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let (leader, unheard) = sink.close();
         self.record.response_bytes = written;
         let whole = matches!(went, Ended::Clean) && meter.is_whole();
-        let (usage, model) = meter.read(self.request);
+        let MeterReading { usage, model, run } = meter.read(self.request);
+        *self.run = run.or(self.run.take());
         if let Some(leader) = leader {
             self.end(leader, whole, usage, model.clone());
         }

@@ -9,6 +9,7 @@ mod files;
 mod job_list;
 mod lines;
 mod list_part;
+mod passed_output;
 mod results;
 mod service;
 mod upload;
@@ -30,7 +31,7 @@ use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::JobPages;
 use gateway_providers::kept_files::{KeptFiles, kept_files};
-use gateway_providers::native_batches::{NativeBatches, ToldBatches, native_batches};
+use gateway_providers::native_batches::{NativeBatches, OPENAI_BATCHES, ToldBatches, native_batches};
 use gateway_providers::stored_files::{BucketStore, bucket_store};
 use http::{HeaderValue, header};
 use pingora::http::ResponseHeader;
@@ -51,6 +52,8 @@ enum DirectVerb {
     Batch(&'static dyn NativeBatches, BatchVerb),
     /// Fine-tuning jobs: a list may take several calls. All else of them is one call, and goes the way of all.
     JobList,
+    /// What came of a batch, at families that speak OpenAI's interface: they have the file, and no route for it by its batch.
+    PassedOutput(String),
 }
 
 /// Of batches, by the id that the client holds.
@@ -149,7 +152,12 @@ pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> 
             CancelBatch => BatchVerb::Cancel(id()),
             _ => BatchVerb::Results(id(), ResultFile::Output),
         };
-        return Some(DirectCall { aim, verb: DirectVerb::Batch(native_batches(slug)?, verb) });
+        let verb = match native_batches(slug) {
+            Some(family) => DirectVerb::Batch(family, verb),
+            None if route.operation == GetBatchOutput => DirectVerb::PassedOutput(id()),
+            None => return None,
+        };
+        return Some(DirectCall { aim, verb });
     }
     if route.operation == RetrieveFileContent
         && let Some((batch, file)) = result_file(&id())
@@ -242,17 +250,19 @@ impl DirectParts<'_> {
             Ok(admitted) => admitted,
             Err(fault) => return Ok(Err(fault)),
         };
-        let services = Services::new(self.calls, asked, call.aim);
+        let mut services = Services::new(self.calls, asked, call.aim);
+        services.relays = matches!(call.verb, DirectVerb::PassedOutput(_));
         let batches = match &call.verb {
             DirectVerb::Batch(family, _) => {
                 Some(DirectBatches { parts: self, asked, services: &services, family: *family })
             }
-            DirectVerb::File(..) | DirectVerb::JobList => None,
+            DirectVerb::File(..) | DirectVerb::JobList | DirectVerb::PassedOutput(_) => None,
         };
         let mut ended = None;
         let done = match (call.verb, &batches) {
             (DirectVerb::File(home, verb), _) => self.file(session, (asked, &services), (home, verb)).await,
             (DirectVerb::Batch(_, verb), Some(batches)) => batches.answer(verb, &mut ended).await,
+            (DirectVerb::PassedOutput(id), _) => passed_output::opened(&services, &id, &mut ended).await,
             (DirectVerb::JobList, _) => job_list::listed(&services).await.map(DirectAnswer::Json),
             (DirectVerb::Batch(..), None) => Err(own_objects::unknown().into()),
         };
@@ -283,9 +293,10 @@ impl DirectParts<'_> {
         record.response_bytes = if sent.is_ok() { bytes } else { 0 };
         record::finish(&mut record, request);
         records.push(record);
-        let ended = ended.zip(batches).map(|(found, batches)| {
-            let (aim, family) = (services.aim().clone(), batches.family);
-            EndedBatches { aim, family, relays: false, found: vec![found] }
+        let ended = ended.map(|found| {
+            let told: &'static dyn ToldBatches = OPENAI_BATCHES;
+            let (aim, family) = (services.aim().clone(), batches.map_or(told, |batches| batches.family));
+            EndedBatches { aim, family, relays: services.relays, found: vec![found] }
         });
         sent.map(|()| Ok(ended))
     }

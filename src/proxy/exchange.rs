@@ -14,6 +14,7 @@ mod lookup;
 mod passed;
 mod read;
 mod retries;
+mod runs;
 mod standing;
 mod trained;
 mod unpriced;
@@ -324,7 +325,7 @@ impl<'a> Exchange<'a> {
         let mut capture = BodyCapture::new(self.request.caller.keep, &self.parts.delivery.budget);
         let target = std::mem::take(&mut attempt.reservation);
         let mut holds = Holds { caller: self.admission.take(), target, lost: self.lost };
-        let mut judge = None;
+        let (mut judge, mut run) = (None, runs::seen(self.request, &outcome));
         let delivery = Delivery {
             parts: &self.parts.delivery,
             client: &mut self.client,
@@ -336,6 +337,7 @@ impl<'a> Exchange<'a> {
             leader: attempt.leader.take().filter(|_| attempt.info.is_clean()),
             keeper: attempt.keeper.take(),
             judge: &mut judge,
+            run: &mut run,
         };
         let delivered = delivery.run(outcome).await;
         if let Some(judge) = judge {
@@ -347,6 +349,7 @@ impl<'a> Exchange<'a> {
         // What a batch used is counted line by line, and no look at it counts that again.
         let is_look = matches!(self.request.ask.route.operation, Operation::RetrieveBatch | Operation::CancelBatch);
         let is_apart = is_look || self.request.begins_batch().is_some();
+        let is_apart = is_apart || (record.usage.is_some() && self.was_counted(run).await);
         record.usage = record.usage.filter(|_| !is_apart).map(believed);
         let succeeded = (200..300).contains(&record.status) && attempt.info.cache != CacheStatus::Hit;
         if succeeded && record.usage.is_none() && self.request.ask.route.operation == Operation::Speech {

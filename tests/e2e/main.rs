@@ -30,6 +30,8 @@ mod analytics;
 #[cfg(test)]
 mod area_answers;
 #[cfg(test)]
+mod area_edges;
+#[cfg(test)]
 mod area_forms;
 #[cfg(test)]
 mod area_rules;
@@ -302,6 +304,8 @@ mod responses_socket;
 mod retries;
 #[cfg(test)]
 mod routing;
+#[cfg(test)]
+mod runs;
 #[cfg(test)]
 mod saved;
 #[cfg(test)]

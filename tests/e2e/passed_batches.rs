@@ -314,3 +314,28 @@ async fn pictures_are_counted_by_the_model_of_the_batch() {
     let full = cost(&gateway, "plain").await;
     assert!(full > 0.0 && (own * 2.0 - full).abs() < 1e-6, "{own} in the batch, {full} outside");
 }
+
+#[tokio::test]
+async fn the_output_of_a_batch_is_read_by_the_batch_and_paid_for_once() {
+    let gateway = Gateway::start().await;
+    let upstream = provider("one").await;
+    let config = of(&upstream, "openai");
+    made(&gateway, &config).await;
+    for round in 0..3 {
+        let call = gateway.get(&format!("{BATCH}/output")).config(&config).header("x-gateway-trace-id", "output");
+        let answer = call.send().await.expect(200);
+        assert_eq!(answer.text().lines().count(), 3, "round {round}: {}", answer.text());
+        assert!(answer.text().contains("line-2"), "as the provider has it");
+    }
+    assert_eq!(reads(&upstream, "file-out-one").len(), 4, "three times for the client, and once to count");
+    counted(&gateway, "batch_one", 4).await;
+    let none = Upstream::replying(|seen| match path(seen) {
+        "/batches/batch_one" => reply::json(200, &told("one", "in_progress", false)),
+        _ => reply::error(404, &[]),
+    })
+    .await;
+    let early = gateway.get(&format!("{BATCH}/output")).config(&of(&none, "openai")).send().await.expect(400);
+    assert_eq!(early.json()["error"]["param"], "batch_id", "{}", early.text());
+    let unknown = gateway.get("/v1/batches/batch_other/output").config(&of(&none, "openai")).send().await.expect(404);
+    assert!(unknown.json()["error"].is_object(), "{}", unknown.text());
+}

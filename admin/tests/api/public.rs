@@ -113,7 +113,9 @@ async fn the_price_of_a_model_is_told_without_a_key() {
     let get = |model: &str| {
         Request::get(format!("/model-configs/pricing/openai/{model}")).body(Body::empty()).expect("a request")
     };
-    let price = house.send(get("gpt-4o")).await.expect(200);
+    let answer = house.send(get("gpt-4o")).await;
+    assert!(answer.text.contains("0.00025"), "as people write it, and not as 2.5e-4: {}", answer.text);
+    let price = answer.expect(200);
     assert_eq!(price["pay_as_you_go"]["request_token"], json!({"price": 0.000_25}), "cents per token");
     assert_eq!(price["currency"], "USD");
     assert_eq!(house.send(get("gpt-4o-2099-01-01")).await.expect(200), price, "a dated one costs the same");

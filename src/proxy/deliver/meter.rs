@@ -9,7 +9,7 @@ use crate::upstream::http1::ResponseHead;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Usage;
 use gateway_providers::frames::MEDIA_TYPE;
-use gateway_providers::{Adapter as _, Raw, StreamTranslator};
+use gateway_providers::{Adapter as _, EndedRun, Ending, Raw, StreamTranslator};
 use http::header;
 use std::sync::Arc;
 
@@ -29,6 +29,14 @@ pub(crate) enum Meter {
     Blind,
     /// A stream whose events make no sense: nobody can say whether it came to its end.
     Lost,
+}
+
+/// What the provider told.
+#[derive(Default)]
+pub(crate) struct MeterReading {
+    pub(crate) usage: Option<Usage>,
+    pub(crate) model: Option<String>,
+    pub(crate) run: Option<Box<EndedRun>>,
 }
 
 impl Meter {
@@ -86,17 +94,21 @@ impl Meter {
         }
     }
 
-    /// Usage and model as the provider told them.
-    pub(crate) fn read(self, request: &Request) -> (Option<Usage>, Option<String>) {
+    pub(crate) fn read(self, request: &Request) -> MeterReading {
         match self {
             Self::Stream(stream) => {
-                let ending = stream.ending();
-                (ending.usage, ending.model)
+                let Ending { usage, model, run, .. } = stream.ending();
+                MeterReading { usage, model, run }
             }
-            Self::Whole { adapter, seen, held: _ } => adapter
-                .response(&raw_call(request), &seen.freeze())
-                .map_or((None, None), |reply| (reply.usage, reply.model)),
-            Self::Blind | Self::Lost => (None, None),
+            Self::Whole { adapter, seen, held: _ } => {
+                let reply = adapter.response(&raw_call(request), &seen.freeze()).ok();
+                reply.map_or_else(MeterReading::default, |reply| MeterReading {
+                    usage: reply.usage,
+                    model: reply.model,
+                    run: None,
+                })
+            }
+            Self::Blind | Self::Lost => MeterReading::default(),
         }
     }
 }

@@ -147,6 +147,7 @@ impl Exchange<'_> {
             leader: None,
             keeper: None,
             judge: &mut judge,
+            run: &mut None,
         };
         let told = delivery.run(Outcome::Fault(fault.clone())).await;
         record::finish(&mut record, self.request);

@@ -1,7 +1,7 @@
 //! Reads an upstream's answer as far as needed to decide whether it does: whole for JSON, up to the first content for
 //! streams, not at all where it is passed through. Knows no client.
 
-use super::{passed, trained};
+use super::{passed, runs, trained};
 use crate::guardrails::TargetGuards;
 use crate::proxy::body::Permit;
 use crate::proxy::call::{Resolved, raw_call};
@@ -76,7 +76,10 @@ impl Reader<'_> {
         // What is in a file passes as it is; why it does not come is told as all else is.
         let reshapes = self.resolved.reshapes(self.request)
             && (route.operation != Operation::RetrieveFileContent || !(200..300).contains(&status));
-        let is_read = self.is_judged(status) || trained::looks(self.request) || passed::reads(self.request);
+        let is_read = self.is_judged(status)
+            || trained::looks(self.request)
+            || passed::reads(self.request)
+            || (is_json(&media) && runs::are_meant(self.request));
         if route.raw && !reshapes && has_text && binder.is_none() && is_read {
             return Box::pin(self.held(response)).await;
         }

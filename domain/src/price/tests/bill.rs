@@ -135,6 +135,18 @@ fn what_has_no_rate_of_its_own_costs_what_it_is_part_of() {
 }
 
 #[test]
+fn a_rate_of_nothing_for_what_is_said_leaves_the_rest_to_pay() {
+    let of =
+        |rates: &[(PriceClass, u64)]| PriceCard::public(PriceList { standard: tier(rates), ..PriceList::default() });
+    let heard = of(&[(PriceClass::Input, 2_500_000), (PriceClass::Output, 0)]);
+    let spoken = Usage { input: 100, output: 40, ..NONE };
+    assert_eq!(cost(&spoken, &heard), Some(250_000), "what was read costs all the same");
+    assert_eq!(cost(&Usage { audio_in: 1, ..spoken }, &heard), None, "sound without a rate is not text");
+    let sound = of(&[(PriceClass::Input, 2_500_000), (PriceClass::Output, 0), (PriceClass::AudioIn, 40_000_000)]);
+    assert_eq!(cost(&Usage { audio_in: 1, ..spoken }, &sound), Some(290_000));
+}
+
+#[test]
 fn above_a_threshold_the_whole_request_costs_more() {
     let upper = |inclusive| UpperRates {
         tokens: 272_000,

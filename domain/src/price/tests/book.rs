@@ -52,6 +52,23 @@ fn the_public_examples_come_out() {
 }
 
 #[test]
+fn a_long_prompt_costs_more_from_the_token_on_that_its_provider_says() {
+    let book = PriceBook::builtin();
+    let dollars = |provider, model, input| {
+        let card = book.card(query(provider, model));
+        let nanos = price(&Usage { input, ..Usage::default() }, card, at("2026-11-22")).expect("a price");
+        nanos.0 as f64 / 1e9
+    };
+    // 5 and 10 dollars a million, above 272,000.
+    assert_eq!(dollars("openai", "gpt-5.5", 272_000), 1.36);
+    assert_eq!(dollars("openai", "gpt-5.5", 272_001), 2.720_01);
+    // 2 and 4 dollars a million, from 200,000 on.
+    assert_eq!(dollars("x-ai", "grok-4.6", 199_999), 0.399_998);
+    assert_eq!(dollars("x-ai", "grok-4.6", 200_000), 0.8);
+    assert_eq!(dollars("x-ai", "grok-4.6", 200_001), 0.800_004);
+}
+
+#[test]
 fn names_lead_to_their_model() {
     let book = PriceBook::builtin();
     let same = |provider: &str, name: &str, model: &str| {

@@ -1,0 +1,83 @@
+//! What a run of an assistant used, which compatible servers tell at its end and every time that it is looked at: counted with
+//! the first answer that tells of the end, be it a stream or a look, at whichever node. Steps and lists tell of it once more and
+//! count nothing.
+
+use super::Exchange;
+use crate::bookings::BookingId;
+use crate::clock;
+use crate::proxy::deliver::Outcome;
+use crate::proxy::request::Request;
+use crate::proxy::{objects, own_objects, target};
+use gateway_providers::EndedRun;
+use http::Method;
+
+/// The call is about one run, whose answer must be read whole where it is no stream.
+pub(super) fn are_meant(request: &Request) -> bool {
+    let tail = request.ask.route.tail();
+    tail.starts_with("/threads/") && is_about_one(tail)
+}
+
+/// `/threads/runs` makes a thread with its run; below a thread there are its runs, and what is done about one.
+fn is_about_one(tail: &str) -> bool {
+    let parts: Vec<&str> = tail.trim_end_matches('/').split('/').skip(2).take(5).collect();
+    matches!(parts[..], ["runs"] | [_, "runs"] | [_, "runs", _] | [_, "runs", _, "submit_tool_outputs" | "cancel"])
+}
+
+/// `None`: the answer is about something else, or the run goes on, or it is a stream, which tells at its end.
+pub(super) fn seen(request: &Request, outcome: &Outcome) -> Option<Box<EndedRun>> {
+    let Outcome::Whole(answer) = outcome else { return None };
+    if !are_meant(request) || answer.usage.is_none() {
+        return None;
+    }
+    EndedRun::read(&answer.original).map(Box::new)
+}
+
+impl Exchange<'_> {
+    /// Whether what was told is of a run, and was counted with another call.
+    pub(super) async fn was_counted(&self, run: Option<Box<EndedRun>>) -> bool {
+        match run {
+            None => false,
+            // Boxed, as few calls have it.
+            Some(run) => !Box::pin(self.counts_run(&run)).await,
+        }
+    }
+
+    async fn counts_run(&self, run: &EndedRun) -> bool {
+        let Ok(aim) = target::resolve_place(self.routing.plan.leaf(), self.routing.inline, self.request) else {
+            return true;
+        };
+        let keeper = objects::keeper_of(&aim, self.request);
+        let id = BookingId::of(&[b"run", &keeper, run.id.as_bytes()]);
+        let ended = run.ended_secs.unwrap_or_else(|| clock::now().secs());
+        match self.parts.bookings.claim(id, own_objects::owner(self.request), ended).await {
+            Ok(is_first) => is_first,
+            Err(e) => {
+                tracing::warn!(error = %e, "whether a run was counted before is not known");
+                // A look can be repeated, and the next one counts it; what made the run go on cannot.
+                self.request.ask.method != Method::GET
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_about_one_run_are_told_from_lists_and_steps() {
+        for about in [
+            "/threads/runs",
+            "/threads/t/runs",
+            "/threads/t/runs/",
+            "/threads/t/runs/r",
+            "/threads/t/runs/r/cancel",
+            "/threads/t/runs/r/submit_tool_outputs",
+        ] {
+            assert!(is_about_one(about), "{about}");
+        }
+        for other in ["/threads/t", "/threads/t/messages", "/threads/t/runs/r/steps", "/threads/t/runs/r/steps/s"] {
+            assert!(!is_about_one(other), "{other}");
+        }
+    }
+}

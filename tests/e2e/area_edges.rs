@@ -1,0 +1,75 @@
+//! Where the areas end: what is billed of an answer that is none, what a family has no word for, and what is counted of calls
+//! that cost nothing.
+
+use crate::area_forms::{ask, told};
+use crate::clouds::bare;
+use crate::harness::{Gateway, Upstream, reply};
+use serde_json::json;
+
+#[tokio::test]
+async fn a_picture_that_is_withheld_is_refused_and_its_prompt_is_paid_for() {
+    let withheld = json!({ "candidates": [{ "finishReason": "IMAGE_SAFETY", "content": {} }],
+        "usageMetadata": { "promptTokenCount": 12, "totalTokenCount": 12 } });
+    let upstream = Upstream::replying(move |_| reply::json(200, &withheld)).await;
+    let gateway = Gateway::start().await;
+    let config = json!({ "provider": "google", "api_key": "AIza-up", "custom_host": bare(&upstream) });
+    let body = json!({ "model": "gemini-3-pro-image", "prompt": "a cat" });
+    let call = ask(&gateway, "/v1/images/generations", "withheld").config(&config).json(&body);
+    let refused = call.send().await.expect(400).json();
+    assert_eq!(refused["error"]["code"], "content_policy_violation", "{refused}");
+    let metrics = told(&gateway, "withheld").await;
+    assert_eq!(metrics["total_units"], 12, "{metrics}");
+    assert!(metrics["cost"].as_f64().is_some_and(|cents| cents > 0.0), "{metrics}");
+}
+
+#[tokio::test]
+async fn an_address_that_a_family_cannot_give_is_said_to_be_left_out() {
+    let made = json!({ "image": "iVBORw0KGgo=", "finish_reason": "SUCCESS", "seed": 1 });
+    let upstream = Upstream::replying(move |_| reply::json(200, &made)).await;
+    let gateway = Gateway::start().await;
+    let config = json!({ "provider": "stability-ai", "api_key": "sk-up", "custom_host": bare(&upstream) });
+    let body = json!({ "model": "core", "prompt": "a cat", "response_format": "url" });
+    let call = ask(&gateway, "/v1/images/generations", "bytes").config(&config).json(&body);
+    let answer = call.send().await.expect(200);
+    assert_eq!(answer.header("x-gateway-adjusted-params"), Some("response_format"));
+    assert_eq!(answer.json()["data"], json!([{ "b64_json": "iVBORw0KGgo=" }]));
+}
+
+#[tokio::test]
+async fn moderations_cost_nothing_and_count_as_one_request_each() {
+    let judged = json!({ "id": "m", "model": "omni-moderation-latest", "results": [{ "flagged": false }] });
+    let upstream = Upstream::replying(move |_| reply::json(200, &judged)).await;
+    let gateway = Gateway::start().await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let limits = json!({ "rate_limits": [{ "type": "requests", "unit": "rpw", "value": 2 }] });
+    let (_, key) = gateway.admin().workspace_key("judge", limits).await;
+    let picture = json!([{ "type": "text", "text": "hello" },
+        { "type": "image_url", "image_url": { "url": "https://example.com/cat.png" } }]);
+    let call = |trace: &str| {
+        let call = gateway.post("/v1/moderations").key(&key).provider("@main").header("x-gateway-trace-id", trace);
+        call.json(&json!({ "model": "omni-moderation-latest", "input": picture }))
+    };
+    for trace in ["first", "second"] {
+        call(trace).send().await.expect(200);
+        let metrics = told(&gateway, trace).await;
+        assert_eq!(metrics["cost"].as_f64().unwrap_or_default(), 0.0, "{metrics}");
+    }
+    call("third").send().await.expect(429);
+    assert_eq!(upstream.seen().len(), 2);
+    assert_eq!(upstream.seen()[0].json()["input"], picture, "a picture passes");
+}
+
+#[tokio::test]
+async fn only_openai_has_a_model_for_moderations_that_name_none() {
+    let judged = json!({ "id": "m", "model": "m", "results": [{ "flagged": false }] });
+    let upstream = Upstream::replying(move |_| reply::json(200, &judged)).await;
+    let gateway = Gateway::start().await;
+    for family in ["openai", "mistral-ai", "together-ai"] {
+        let config = json!({ "provider": family, "api_key": "sk-up", "custom_host": upstream.url() });
+        let call = ask(&gateway, "/v1/moderations", family).config(&config).json(&json!({ "input": "hello" }));
+        call.send().await.expect(200);
+        let sent = upstream.seen().pop().expect("it went up").json();
+        let expected = if family == "openai" { json!("text-moderation-latest") } else { json!(null) };
+        assert_eq!(sent["model"], expected, "{family}: {sent}");
+    }
+}
