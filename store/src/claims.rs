@@ -12,6 +12,9 @@ use uuid::Uuid;
 /// The update changes nothing; it is there so that the row is given back.
 const CLAIM: &str = "INSERT INTO record_claim (id, created_at) VALUES {rows} \
     ON CONFLICT (id) DO UPDATE SET id = excluded.id RETURNING id, created_at";
+/// The row is given back to whoever wrote it, and to nobody else.
+const CLAIM_FIRST: &str =
+    "INSERT INTO record_claim (id, created_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id";
 const FORGET: &str =
     "DELETE FROM record_claim WHERE id IN (SELECT id FROM record_claim WHERE created_at < $1 LIMIT 5000) RETURNING id";
 /// Far below what either engine takes of values.
@@ -29,6 +32,12 @@ impl RecordClaims for Database {
             let first = self.on(Side::Write, work).await?;
             Ok(names.iter().map(|name| first.get(name).copied().unwrap_or(now)).collect())
         })
+    }
+
+    fn claim_first(&self, name: Uuid, now: Timestamp) -> Fut<'_, Result<bool, StoreError>> {
+        Box::pin(self.on(Side::Write, async move |mut session| {
+            Ok(!session.fetch(CLAIM_FIRST, vec![name.into(), now.into()], |_| Ok(())).await?.is_empty())
+        }))
     }
 
     fn forget_claims(&self, before: Timestamp) -> Fut<'_, Result<u64, StoreError>> {

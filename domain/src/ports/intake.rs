@@ -28,6 +28,8 @@ pub trait RecordIntake: Send + Sync {
 pub trait RecordClaims: Send + Sync {
     /// When each was first named, in the order given, which is now for those that are new.
     fn claim<'a>(&'a self, names: &'a [Uuid], now: Timestamp) -> Fut<'a, Result<Vec<Timestamp>, StoreError>>;
+    /// Whether nobody has named it before: of all who ask, at whatever moment and node, one is told so.
+    fn claim_first(&self, name: Uuid, now: Timestamp) -> Fut<'_, Result<bool, StoreError>>;
     /// Forgets those that were named before this, some thousands at a time; how many.
     fn forget_claims(&self, before: Timestamp) -> Fut<'_, Result<u64, StoreError>>;
 }

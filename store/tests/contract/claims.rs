@@ -4,7 +4,12 @@ use crate::{House, id, on_every_engine};
 use gateway_domain::Timestamp;
 use gateway_domain::ports::RecordClaims;
 
-on_every_engine!(the_first_time_stands, what_is_named_twice_at_once_has_one_time, old_names_are_forgotten);
+on_every_engine!(
+    the_first_time_stands,
+    what_is_named_twice_at_once_has_one_time,
+    one_alone_is_the_first_whatever_the_time,
+    old_names_are_forgotten,
+);
 
 async fn the_first_time_stands(house: House) {
     let database = house.open().await;
@@ -27,6 +32,26 @@ async fn what_is_named_twice_at_once_has_one_time(house: House) {
     let (first, mut second) = (first.unwrap(), second.unwrap());
     second.reverse();
     assert_eq!(first, second);
+}
+
+/// Clocks of two nodes may tell the same microsecond.
+async fn one_alone_is_the_first_whatever_the_time(house: House) {
+    let database = house.open().await;
+    for name in (1..=20).map(id) {
+        let asked = (0..8).map(|_| {
+            let database = database.clone();
+            tokio::spawn(async move { database.claim_first(name, Timestamp(5)).await.unwrap() })
+        });
+        let mut first = 0;
+        for answer in asked.collect::<Vec<_>>() {
+            first += u32::from(answer.await.unwrap());
+        }
+        assert_eq!(first, 1, "{name}");
+    }
+    assert!(!database.claim_first(id(1), Timestamp(9)).await.unwrap());
+    assert_eq!(database.claim(&[id(1)], Timestamp(9)).await.unwrap(), [Timestamp(5)]);
+    assert_eq!(database.forget_claims(Timestamp(6)).await.unwrap(), 20);
+    assert!(database.claim_first(id(1), Timestamp(9)).await.unwrap(), "what was forgotten is new");
 }
 
 async fn old_names_are_forgotten(house: House) {

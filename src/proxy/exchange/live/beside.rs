@@ -5,12 +5,11 @@
 use super::session::{LiveResult, LiveSession};
 use crate::clock;
 use gateway_domain::ports::RecordClaims;
-use gateway_domain::{Fault, FaultKind, Timestamp};
+use gateway_domain::{Fault, FaultKind};
 use gateway_realtime::SessionFacts;
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
@@ -29,19 +28,10 @@ impl PartClaims {
         let digest = Sha256::new().chain_update("realtime\0").chain_update(call).chain_update("\0").chain_update(part);
         let digest: [u8; 32] = digest.finalize().into();
         let name = Uuid::from_bytes(std::array::from_fn(|place| digest[place]));
-        let (rows, now) = (self.rows.clone(), own_time());
-        let claimed = background.spawn(async move { rows.claim(&[name], now).await }).await;
-        !matches!(claimed, Ok(Ok(first)) if first.first() != Some(&now))
+        let (rows, now) = (self.rows.clone(), clock::now());
+        let claimed = background.spawn(async move { rows.claim_first(name, now).await }).await;
+        !matches!(claimed, Ok(Ok(false)))
     }
-}
-
-/// The time, a microsecond later than any that this process has claimed at: sessions of one call hear a response at the same
-/// moment, and two that claimed it at one time would both be the first.
-fn own_time() -> Timestamp {
-    static LAST: AtomicI64 = AtomicI64::new(0);
-    let now = clock::now().0;
-    let last = LAST.fetch_max(now, Ordering::Relaxed);
-    Timestamp(if last < now { now } else { LAST.fetch_add(1, Ordering::Relaxed) + 1 })
 }
 
 /// What a session knows of the call that it is beside.
@@ -140,15 +130,6 @@ fn undated(model: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_two_claims_of_a_process_have_the_same_time() {
-        let claim = || (0..10_000).map(|_| own_time()).collect::<Vec<_>>();
-        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(claim)).collect();
-        let all: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect();
-        let different: std::collections::HashSet<i64> = all.iter().map(|time| time.0).collect();
-        assert_eq!(different.len(), all.len());
-    }
 
     #[test]
     fn versions_are_told_from_names() {
