@@ -6,6 +6,7 @@ mod json;
 
 pub use json::{IdPlace, rewrite};
 
+use crate::path::decoded;
 use http::Method;
 use uuid::Uuid;
 
@@ -136,9 +137,9 @@ pub fn is_list(tail: &str) -> bool {
 }
 
 /// The call that a realtime session is opened beside, by its query.
-pub fn call_in_query<'q>(tail: &str, query: Option<&'q str>) -> Option<&'q str> {
-    let pairs = query.filter(|_| tail.trim_end_matches('/').ends_with("/realtime"))?.split('&');
-    pairs.filter_map(|pair| pair.strip_prefix("call_id=")).find(|id| !id.is_empty())
+pub fn call_in_query(query: &str) -> Option<&str> {
+    let named = query.split('&').filter_map(|pair| pair.split_once('='));
+    named.filter(|(name, _)| decoded(name) == "call_id").map(|(_, id)| id).find(|id| !id.is_empty())
 }
 
 fn is_below(rest: &str) -> bool {
@@ -285,16 +286,15 @@ mod tests {
 
     #[test]
     fn a_session_beside_a_call_names_it_in_its_query() {
-        for (tail, query, call) in [
-            ("/realtime", Some("call_id=rtc_1"), Some("rtc_1")),
-            ("/realtime/", Some("a=b&call_id=rtc_1"), Some("rtc_1")),
-            ("/realtime", Some("call_id="), None),
-            ("/realtime", Some("model=m"), None),
-            ("/openai/v1/realtime", Some("call_id=rtc_1"), Some("rtc_1")),
-            ("/realtime", None, None),
-            ("/responses", Some("call_id=rtc_1"), None),
+        for (query, call) in [
+            ("call_id=rtc_1", Some("rtc_1")),
+            ("a=b&call_id=rtc_1", Some("rtc_1")),
+            ("call%5Fid=rtc_1", Some("rtc_1")),
+            ("call_id=", None),
+            ("call_id", None),
+            ("model=m", None),
         ] {
-            assert_eq!(call_in_query(tail, query), call, "{tail} {query:?}");
+            assert_eq!(call_in_query(query), call, "{query}");
         }
     }
 

@@ -28,6 +28,7 @@ pub mod ports;
 pub mod price;
 pub mod prompt;
 pub mod quote;
+pub mod realtime_paths;
 pub mod record;
 pub mod resource;
 pub mod scope;

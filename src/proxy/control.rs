@@ -279,8 +279,12 @@ async fn pass_on(
 ) -> pingora::Result<bool> {
     settle_unread_body(session).await;
     session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
-    let mut head = copy_head(response.head(), true);
-    if response.is_done() {
+    let bare = session.req_header().method == http::Method::HEAD;
+    // Of an answer to HEAD the length is that of what GET would give, and goes on as it is told.
+    let mut head = copy_head(response.head(), !bare);
+    if bare {
+        head.remove_header(&header::TRANSFER_ENCODING);
+    } else if response.is_done() {
         head.set_content_length(first.as_ref().map_or(0, Bytes::len))?;
     } else {
         frame(&session.downstream_session, &mut head);

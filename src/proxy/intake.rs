@@ -5,6 +5,7 @@ mod mcp_tokens;
 
 use super::Gateway;
 use super::body::{self, BodyError, BodyLimits, Permit};
+use super::body_mode::is_websocket;
 use super::call_ask::call_in_path;
 use super::capture_policy::CapturePolicy;
 use super::headers::{GatewayHeaders, SELF, suffix_of};
@@ -23,6 +24,7 @@ use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::operation::{self, Body};
 use gateway_domain::path::normal;
 use gateway_domain::ports::{Revision, Tokens as _};
+use gateway_domain::realtime_paths;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::snapshot::Key;
@@ -117,6 +119,16 @@ fn asked(method: &Method, uri: &Uri) -> Result<AskedPath, Fault> {
     Ok(AskedPath { route: found?, prompt: None })
 }
 
+/// A session is watched by whatever path it is opened.
+fn name_session(route: &mut Route, session: &Session) {
+    if route.operation == Operation::Proxy
+        && is_websocket(session)
+        && let Some(operation) = realtime_paths::session(route.tail())
+    {
+        route.operation = operation;
+    }
+}
+
 /// Sessions, and calls that begin, are what keys of browsers are for.
 fn takes_short_keys(route: &Route) -> bool {
     match route.operation {
@@ -136,6 +148,7 @@ pub(crate) fn receive(
     let head = session.req_header();
     let uri = &head.uri;
     let AskedPath { mut route, prompt } = asked(&head.method, uri)?;
+    name_session(&mut route, session);
     let client_ip = gateway.client_ip(session);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
     let is_call = route.operation == Operation::RealtimeCall;

@@ -198,7 +198,7 @@ impl Request {
         if !is_session {
             return None;
         }
-        kept::call_in_query(route.tail(), route.query.as_deref())
+        kept::call_in_query(route.query.as_deref()?)
     }
 
     /// Looks at the clock, for all that happens in this step: whoever may have waited looks again.

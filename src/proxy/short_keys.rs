@@ -10,9 +10,10 @@ use bytes::Bytes;
 use gateway_domain::config::split_model;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::IdSeal;
+use gateway_domain::realtime_paths::leads_aside;
 use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
 use gateway_realtime::ClientEvent;
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -279,19 +280,20 @@ pub(crate) fn is_direct(request: &Request, routing: &Routing) -> bool {
 
 /// What would give a client a way round the gateway: refused by name, on every path that leads there.
 pub(crate) fn goes_round(request: &Request) -> Option<Fault> {
-    let route = &request.ask.route;
-    match route.operation {
-        Operation::RealtimeCall | Operation::RealtimeCallControl if route.raw => {
-            let why = "Media of a call would go round the gateway: make it at /v1/realtime/calls, where it is watched";
-            Some(Fault::new(FaultKind::Refused, why))
-        }
-        Operation::RealtimeSecret if route.raw => {
-            let why = "A provider's own key would go round the gateway: ask for one of the gateway's at \
+    const KEY: &str = "A provider's own key would go round the gateway: ask for one of the gateway's at \
                        /v1/realtime/client_secrets";
-            Some(Fault::new(FaultKind::Refused, why))
-        }
-        _ => None,
-    }
+    const MEDIA: &str =
+        "Media of a call would go round the gateway: make it at /v1/realtime/calls, where it is watched";
+    const EITHER: &str = "What begins here would go round the gateway: calls are made at /v1/realtime/calls, keys at \
+                          /v1/realtime/client_secrets";
+    let route = &request.ask.route;
+    let why = match route.operation {
+        Operation::RealtimeCall | Operation::RealtimeCallControl if route.raw => MEDIA,
+        Operation::RealtimeSecret if route.raw => KEY,
+        Operation::Proxy if request.ask.method == Method::POST && leads_aside(route.tail()) => EITHER,
+        _ => return None,
+    };
+    Some(Fault::new(FaultKind::Refused, why))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a node of role `proxy` hands on from the Admin API of another: as it comes, of whatever length, and broken off where it
 //! breaks off.
 
-use crate::harness::{ADMIN_KEY, Gateway, Upstream, reply};
+use crate::harness::{ADMIN_KEY, Gateway, Raw, Upstream, reply};
 use gateway_testing::Postgres;
 use serde_json::json;
 use std::sync::Arc;
@@ -91,4 +91,27 @@ async fn the_configuration_of_another_node_is_the_same_through_both() {
         node.call("POST", "/v1/configs").key(ADMIN_KEY).json(&json!({ "name": "n", "config": { "provider": "mock" } }));
     made.send().await.expect(200);
     node.call("GET", "/v1/configs/none").key(ADMIN_KEY).send().await.expect(404);
+}
+
+/// RFC 9110, 8.6: a length that is told is that of what GET gives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_without_its_body_has_the_length_of_the_whole() {
+    let Pair { node, far, _postgres } = Pair::new("handed_bare", None).await;
+    for path in ["/v1/configs", "/v1/configs/none"] {
+        let mut lengths = Vec::new();
+        for gateway in [&far, &node] {
+            let whole = gateway.call("GET", path).key(ADMIN_KEY).send().await;
+            let mut raw = Raw::connect(gateway.proxy).await;
+            for _ in 0..2 {
+                raw.send(format!("HEAD {path} HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {ADMIN_KEY}\r\n\r\n")).await;
+                let head = raw.head().await;
+                assert_eq!(head.status, whole.status, "{path}");
+                assert_eq!(head.header("transfer-encoding"), None, "{path}");
+                lengths.push(head.header("content-length").map(str::to_owned));
+            }
+            assert!(!whole.body.is_empty());
+            lengths.push(Some(whole.body.len().to_string()));
+        }
+        assert!(lengths.windows(2).all(|pair| pair[0] == pair[1]), "{path}: {lengths:?}");
+    }
 }

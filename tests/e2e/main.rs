@@ -290,6 +290,8 @@ mod realtime_guardrails;
 #[cfg(test)]
 mod realtime_keys;
 #[cfg(test)]
+mod realtime_paths;
+#[cfg(test)]
 mod record_fields;
 #[cfg(test)]
 mod records;

@@ -52,7 +52,7 @@ fn plain(tokens: u64) -> Value {
 }
 
 /// Answers the first `response.create` with a response of these tokens, the second with four times as many, and so on.
-async fn answering(tokens: u64) -> (LiveProvider, Heard) {
+pub(crate) async fn answering(tokens: u64) -> (LiveProvider, Heard) {
     let heard = Heard::default();
     let noted = heard.clone();
     let provider = LiveProvider::scripted(move |mut socket| {

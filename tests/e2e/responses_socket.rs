@@ -192,3 +192,64 @@ async fn nothing_of_a_held_response_on_a_socket_is_heard_before_its_verdict() {
     assert_eq!(told.map(|event| event["stream_id"].clone()), [json!(null), json!("b")]);
     assert_eq!(heard.kinds(), ["response.create"; 4], "no event of another protocol went up");
 }
+
+#[tokio::test]
+async fn a_socket_for_responses_is_watched_by_whatever_path_it_is_opened() {
+    let (gateway, _provider, _) = house().await;
+    for (number, path) in
+        ["/v1/proxy/responses", "/v1/proxy/v1/responses", "/v1/v1/responses/", "/v1/proxy/openai/V1/%52esponses"]
+            .into_iter()
+            .enumerate()
+    {
+        let trace = format!("path-{number}");
+        let headers =
+            [("x-gateway-api-key", WORKSPACE_KEY), ("x-gateway-provider", "@main"), ("x-gateway-trace-id", &*trace)];
+        let mut client = Socket::open(gateway.proxy, path, &headers).await.unwrap_or_else(|e| panic!("{path}: {e:?}"));
+        client.say(&with(ask("no"), json!({ "model": "gpt-4o" }))).await;
+        assert_eq!(client.event("error").await["code"], "model_not_permitted", "{path}");
+        client.say(&ask("one")).await;
+        client.event("response.completed").await;
+        client.close(1000, "").await;
+        client.end().await;
+        let (_, parts) = records(&gateway, &trace, 2).await;
+        assert_eq!(parts[0]["metrics"]["total_units"], 1_100, "{path}: {}", parts[0]);
+    }
+}
+
+/// What the provider begins by itself nobody can cancel there.
+#[tokio::test]
+async fn a_response_that_was_steered_to_and_has_no_room_ends_the_socket() {
+    stand_at_noon();
+    let (gateway, _provider, heard) = house().await;
+    let rates = json!({ "rate_limits": [{ "type": "tokens", "unit": "rpw", "value": 2_000 }] });
+    let (_, key) = gateway.admin().workspace_key("slow", rates).await;
+    let mut client = open(&gateway, &key, "steered").await;
+    client.say(&with(ask("wait"), json!({ "max_output_tokens": 1_800 }))).await;
+    client.event("response.created").await;
+    client.say(&json!({ "type": "response.steer", "previous_response_id": "resp_1", "input": "wait" })).await;
+    assert_eq!(client.event("error").await["code"], "rate_limit_exceeded");
+    assert_eq!(client.end().await.code(), Some(1008));
+    assert_eq!(heard.kinds(), ["response.create", "response.steer"], "steering itself is no response, and goes up");
+    let (session, parts) = records(&gateway, "steered", 3).await;
+    assert_eq!(session["realtime"]["ended"], "rate_limit_exceeded", "{session}");
+    let mut ids: Vec<_> = parts.iter().map(|part| part["realtime"]["id"].clone()).collect();
+    ids.sort_by_key(ToString::to_string);
+    assert_eq!(ids, [json!("resp_1"), json!("resp_2")], "what was said of both counts");
+}
+
+#[tokio::test]
+async fn objects_that_are_kept_apart_are_found_on_no_socket() {
+    let gateway = Gateway::start().await;
+    let (provider, _) = answering().await;
+    let apart = json!({ "custom_host": provider.url(), "isolate_objects": true });
+    let keys = gateway.admin().sharing("openai", Some("sk-shared"), &apart).await;
+    for path in ["/v1/responses", "/v1/responses/", "/v1/v1/responses", "/v1/proxy/v1/responses"] {
+        for key in &keys {
+            let headers = [("x-gateway-api-key", &**key), ("x-gateway-provider", "@p")];
+            let refused = Socket::open(gateway.proxy, path, &headers).await.expect_err("it could name those of others");
+            let why = refused.body["error"]["message"].as_str().unwrap_or_default();
+            assert!(refused.status == 403 && why.contains("isolate_objects"), "{path}: {refused:?}");
+        }
+    }
+    assert!(provider.seen().is_empty(), "nothing went up");
+}

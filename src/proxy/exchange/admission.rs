@@ -7,9 +7,11 @@ use crate::proxy::admission_guard::ConcurrencySlot;
 use crate::proxy::call::Resolved;
 use crate::proxy::deliver::Growth;
 use crate::proxy::estimate;
+use crate::proxy::handshake;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::target::{Aim, Credential};
+use crate::upstream::http1::Framing;
 use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceCard, price};
@@ -78,6 +80,7 @@ impl Gate<'_> {
         if wants.is_empty() {
             return Ok(Hold::default());
         }
+        unheard(request, &wants)?;
         let leaves = routing.plan.config().leaves().map(|leaf| &**leaf);
         let estimated = measure(&mut wants, || estimate::of(request, &request.ask.content, leaves), None);
         self.reserve(Stage::Caller, wants, estimated).await
@@ -116,6 +119,7 @@ impl Gate<'_> {
         if wants.is_empty() {
             return Ok(Reservation { slot, ..Reservation::default() });
         }
+        unheard(request, &wants)?;
         let leaves = std::iter::once(resolved.leaf);
         let rate = self.rate(aim, &wants).await;
         let estimated = measure(&mut wants, || estimate::of(request, &resolved.content, leaves), rate.as_ref());
@@ -218,6 +222,17 @@ impl Gate<'_> {
             }
         }
     }
+}
+
+/// What is said on a WebSocket that is no session nobody reads, so that no limit on what is used could ever be kept there.
+fn unheard(request: &Request, wants: &ReservationRequest) -> Result<(), Fault> {
+    let is_open = request.ask.upload == Some(Framing::WebSocket);
+    if !is_open || handshake::is_session(request.ask.route.operation, request.ask.upload) || !wants.are_metered() {
+        return Ok(());
+    }
+    let why = "A limit on tokens or money applies to this WebSocket, on which nobody reads what is said: /v1/realtime and \
+               /v1/responses are read";
+    Err(Fault::new(FaultKind::Forbidden, why).code("websocket_not_metered"))
 }
 
 /// Tells limits on tokens and money how much the call may use.
