@@ -5,27 +5,13 @@ mod explain;
 mod names;
 mod query;
 
-pub(crate) use names::Variable;
+pub(crate) use names::{KnownNames, Variable, is_nul};
 pub(crate) use query::{Paging, Query};
 
 use crate::problem::{Problem, bad, unreadable};
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-/// The names that a route knows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KnownNames {
-    pub(crate) path: &'static str,
-    /// Of the query; others are refused.
-    pub(crate) query: &'static [&'static str],
-    /// Of the query too, for features that are not in this version.
-    pub(crate) later: &'static [&'static str],
-    /// The schema of the body.
-    pub(crate) body: Option<fn() -> Value>,
-    /// Of the body, beside its schema.
-    pub(crate) more: &'static [&'static str],
-}
 
 /// A JSON object on its way to becoming a typed input.
 #[derive(Clone, Debug, Default)]
@@ -116,11 +102,6 @@ fn respell(fields: &mut Map<String, Value>, schema: &Value, more: &[&str]) -> Re
         }
     }
     Ok(())
-}
-
-/// The one character that a database may not be able to keep.
-pub(crate) fn is_nul(text: &str) -> bool {
-    text.contains('\0')
 }
 
 fn holds_nul(value: &Value) -> bool {

@@ -1,11 +1,32 @@
 //! Names as clients spell them: camelCase of a name that is known, and what says again what the path has said.
 //! Knows names only; what they mean is read by others.
 
+use serde_json::Value;
+
+/// The names that a route knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownNames {
+    pub(crate) path: &'static str,
+    /// Of the query; others are refused.
+    pub(crate) query: &'static [&'static str],
+    /// Of the query too, for features that are not in this version.
+    pub(crate) later: &'static [&'static str],
+    /// The schema of the body.
+    pub(crate) body: Option<fn() -> Value>,
+    /// Of the body, beside its schema.
+    pub(crate) more: &'static [&'static str],
+}
+
 /// One variable of a path, as the request fills it.
 pub(crate) type Variable = (String, String);
 
 pub(super) const OTHERWISE: &str = "must be what the path says";
 pub(super) const TWICE: &str = "is given twice, in two spellings";
+
+/// The one character that a database may not be able to keep.
+pub(crate) fn is_nul(text: &str) -> bool {
+    text.contains('\0')
+}
 
 /// `apiVersion`, `api-version` and `api_version` are one name; `Key` is none of `key`.
 fn folded(name: &str) -> String {

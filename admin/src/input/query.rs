@@ -1,6 +1,6 @@
 //! The query string: paging, filters and the workspace an Admin key acts on.
 
-use super::{KnownNames, Variable, is_nul, names};
+use super::names::{self, KnownNames, Variable, is_nul};
 use crate::problem::{Problem, bad, unreadable};
 use axum::extract::Query as Pairs;
 use http::Uri;

@@ -6,6 +6,9 @@ mod details;
 mod outlook;
 mod reach;
 pub(crate) mod rotation;
+mod scopes;
+
+pub(super) use scopes::{READ, UPDATE};
 
 use super::limits::{self, LimitsEdit, Sent, Shape};
 use super::{NewRow, Resource, Row, Slug, collect, delete, draft, get, searched, told, update, views};
@@ -30,36 +33,11 @@ use gateway_domain::secret::mask;
 use gateway_domain::snapshot::{Snapshot, Workspace};
 use gateway_domain::time::Timestamp;
 use http::Method;
+use scopes::{CREATE, DELETE, LIST, ROTATE, column};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
-
-/// One scope per kind, in the order of [`column`].
-macro_rules! scopes {
-    ($action:literal) => {
-        &[
-            Scope::named(concat!("organisation_service_api_keys.", $action)),
-            Scope::named(concat!("workspace_service_api_keys.", $action)),
-            Scope::named(concat!("workspace_user_api_keys.", $action)),
-        ]
-    };
-}
-
-const LIST: &[Scope] = scopes!("list");
-const CREATE: &[Scope] = scopes!("create");
-pub(super) const READ: &[Scope] = scopes!("read");
-pub(super) const UPDATE: &[Scope] = scopes!("update");
-const DELETE: &[Scope] = scopes!("delete");
-const ROTATE: &[Scope] = scopes!("rotate");
-
-const fn column(kind: KeyKind) -> usize {
-    match kind {
-        KeyKind::OrganisationService => 0,
-        KeyKind::WorkspaceService => 1,
-        KeyKind::WorkspaceUser => 2,
-    }
-}
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![

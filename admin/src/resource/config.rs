@@ -3,8 +3,10 @@
 
 mod breakers;
 mod declared;
+mod document;
 mod explain;
 mod hooks;
+mod scopes;
 mod secrets;
 mod versions;
 
@@ -13,6 +15,7 @@ use crate::change::WriteView;
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad, bad_config, conflict};
 use crate::route::{Call, Reply, Route, SEARCHED, authed};
+use document::document;
 use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs, prompt_names};
 use gateway_domain::id::{ConfigId, KeyId, WorkspaceId};
 use gateway_domain::resource::config::SavedConfig;
@@ -21,13 +24,11 @@ use gateway_domain::resource::{Kind, Stored, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Workspace;
 use http::Method;
+use scopes::{READ, UPDATE};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
-
-const READ: &[Scope] = &[Scope::named("configs.read")];
-const UPDATE: &[Scope] = &[Scope::named("configs.update")];
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("configs.list")];
@@ -217,17 +218,6 @@ fn both(mut flat: Value) -> Value {
     flat["data"] = flat.clone();
     flat["success"] = Value::Bool(true);
     flat
-}
-
-/// The config as an object, which clients also send as its text.
-fn document(config: Value) -> Result<Value, Problem> {
-    let config = match config {
-        Value::String(text) => {
-            serde_json::from_str(&text).map_err(|_| bad("config", "must be an object or the JSON text of one"))?
-        }
-        config => config,
-    };
-    if config.is_object() { Ok(config) } else { Err(bad("config", "must be an object or the JSON text of one")) }
 }
 
 /// A workspace has one default at most: who becomes it takes its place.

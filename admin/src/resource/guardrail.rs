@@ -2,7 +2,9 @@
 //! all its workspaces. Compiled before they are stored, so that none is in force that cannot run.
 
 mod declared;
+mod scopes;
 mod secrets;
+mod told;
 mod trial;
 mod usage;
 mod versions;
@@ -19,19 +21,15 @@ use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::ResourceQuery;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Org, Workspace};
 use gateway_guardrails::definition::{self, Setup};
 use http::Method;
+use scopes::{CREATE, DELETE, LIST, READ, UPDATE};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use told::{told_actions, told_checks};
+use usage::credentials_of;
 use uuid::Uuid;
-
-const LIST: &[Scope] = &[Scope::named("guardrails.list"), Scope::named("organisation_guardrails.list")];
-const CREATE: &[Scope] = &[Scope::named("guardrails.create"), Scope::named("organisation_guardrails.create")];
-const READ: &[Scope] = &[Scope::named("guardrails.read"), Scope::named("organisation_guardrails.read")];
-const UPDATE: &[Scope] = &[Scope::named("guardrails.update"), Scope::named("organisation_guardrails.update")];
-const DELETE: &[Scope] = &[Scope::named("guardrails.delete"), Scope::named("organisation_guardrails.delete")];
 
 /// Ids that a list may be asked for.
 const MOST_IDS: usize = 1000;
@@ -229,39 +227,12 @@ fn check_runs(slug: &str, doc: &GuardrailDocument, org: &Org, around: &WriteView
     definition::saved(slug, &checks, &doc.actions, &setup).map(|_| ()).map_err(|problems| bad_guardrail(&problems))
 }
 
-/// What the organisation has saved for a partner.
-fn credentials_of(org: &Org, namespace: &str) -> Option<Map<String, Value>> {
-    org.partners().get(namespace).map(|partner| partner.plain())
-}
-
 fn brief(row: &Row<GuardrailDocument>) -> Map<String, Value> {
     let mut view = row.common("guardrail");
     view.insert("owner_id".into(), json!(row.owner));
     view.insert("updated_by".into(), json!(row.doc.updated_by));
     view.insert("version_id".into(), json!(row.doc.version_id));
     view
-}
-
-/// As they were written, with what counts where nothing was.
-fn told_checks(checks: &Value) -> Value {
-    let mut checks = checks.clone();
-    for check in checks.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-        let camel = check.contains_key("isEnabled");
-        if !camel {
-            check.entry("is_enabled").or_insert(Value::Bool(true));
-        }
-    }
-    checks
-}
-
-fn told_actions(actions: &Value) -> Value {
-    let mut actions = actions.clone();
-    if let Some(map) = actions.as_object_mut() {
-        for name in ["deny", "async"] {
-            map.entry(name).or_insert(Value::Bool(false));
-        }
-    }
-    actions
 }
 
 /// Of one level: the organisation's where only that is named.

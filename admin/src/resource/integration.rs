@@ -6,8 +6,11 @@ mod declared;
 pub(super) mod mappings;
 mod models;
 pub(super) mod pricing;
+mod scopes;
 pub(super) mod settings;
 pub(super) mod trial;
+
+pub(super) use scopes::{READ, UPDATE};
 
 use super::provider::{AUTO, slug_of, tagged};
 use super::{NewRow, Resource, Row, Slug, collect, draft, edit, everything, get, locate, searched};
@@ -24,21 +27,11 @@ use gateway_domain::resource::integration::{Access, Configurations, Integration,
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, Stored, check_name};
-use gateway_domain::scope::Scope;
 use http::Method;
+use scopes::{CREATE, DELETE, LIST};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-
-const LIST: &[Scope] = &[Scope::named("organisation_integrations.list"), Scope::named("workspace_integrations.list")];
-const CREATE: &[Scope] =
-    &[Scope::named("organisation_integrations.create"), Scope::named("workspace_integrations.create")];
-pub(super) const READ: &[Scope] =
-    &[Scope::named("organisation_integrations.read"), Scope::named("workspace_integrations.read")];
-pub(super) const UPDATE: &[Scope] =
-    &[Scope::named("organisation_integrations.update"), Scope::named("workspace_integrations.update")];
-const DELETE: &[Scope] =
-    &[Scope::named("organisation_integrations.delete"), Scope::named("workspace_integrations.delete")];
 
 pub(crate) fn routes() -> Vec<Route> {
     let own = vec![

@@ -9,6 +9,7 @@ use crate::change::{Action, WriteView, audit};
 use crate::grant;
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
 use crate::route::{Call, Place, Reply, Route, authed, guest};
+use acceptance::PENDING;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::Batch;
@@ -22,7 +23,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 const WEEK: i64 = 7 * 86_400_000_000;
-const PENDING: &str = "pending";
 
 pub(crate) fn routes() -> Vec<Route> {
     const LIST: &[Scope] = &[Scope::named("organisation_users.list")];

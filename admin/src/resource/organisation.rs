@@ -3,6 +3,7 @@
 
 mod declared;
 mod defaults;
+mod own;
 
 use super::integration::pricing;
 use super::{NewRow, Resource, Row};
@@ -25,6 +26,7 @@ use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::token::{KeySet, TokenRule};
 use http::Method;
+use own::own;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -315,14 +317,6 @@ pub(crate) fn switches(given: &BTreeMap<String, bool>, before: Option<Security>)
             bad(format_args!("security_settings.{name}"), "is required: all settings are given together")
         }
     })
-}
-
-async fn own(call: &Call) -> Result<Row<Organisation>, Problem> {
-    let org = call.actor.org;
-    let found = call.app.directory.get(Kind::Organisation, org, None, &org.to_string()).await?;
-    let found = found.ok_or_else(|| missing(Organisation::NOUN))?;
-    call.subject.found(&found);
-    Row::read(&found)
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

@@ -2,7 +2,7 @@
 //! ends; id, scopes and counters stay. A secret that was made without anybody there to see it is kept sealed
 //! until somebody who may rotate the key fetches it.
 
-use super::ROTATE;
+use super::scopes::ROTATE;
 use crate::app::App;
 use crate::change::{Action, Origin, WriteView, audit, commit};
 use crate::input::{Edit, Whole};

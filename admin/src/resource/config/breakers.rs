@@ -1,6 +1,6 @@
 //! How the targets of a config fare: the circuit breakers, as the data plane of the node that answers has them.
 
-use super::READ;
+use super::scopes::READ;
 use crate::change::Action;
 use crate::problem::Problem;
 use crate::resource::{Resource as _, locate};

@@ -1,7 +1,9 @@
 //! What a config was: its versions, what changed between two of them, and the way back to one. Going back makes
 //! a new version, held to the same checks as any other; nothing of the history is lost.
 
-use super::{READ, UPDATE, document, secrets};
+use super::document::document;
+use super::scopes::{READ, UPDATE};
+use super::secrets;
 use crate::change::{Action, WriteView, audit};
 use crate::difference::compare;
 use crate::problem::{Problem, bad, internal, missing};

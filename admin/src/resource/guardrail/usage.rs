@@ -1,7 +1,6 @@
 //! Who names a saved guardrail: configs, and the defaults of workspaces and of the organisation. And the other way round:
 //! that defaults name what is there.
 
-use super::credentials_of;
 use crate::problem::{Problem, bad};
 use crate::resource::Row;
 use gateway_domain::config::Config;
@@ -11,7 +10,7 @@ use gateway_domain::resource::guardrail::{DefaultGuardrails, GuardrailDocument};
 use gateway_domain::snapshot::{Org, SavedGuardrail, Snapshot, Workspace};
 use gateway_guardrails::MOST_GUARDRAILS;
 use gateway_guardrails::definition::{self, Setup};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// At most a few more than are ever told.
@@ -119,4 +118,9 @@ pub(crate) fn broken_with(snapshot: &Snapshot, org: &Org, partner: &str, trusted
         out.extend(configs.map(|c| format!("the config `{}` of workspace `{}`", c.slug, workspace.slug)));
     }
     out
+}
+
+/// What the organisation has saved for a partner.
+pub(super) fn credentials_of(org: &Org, namespace: &str) -> Option<Map<String, Value>> {
+    org.partners().get(namespace).map(|partner| partner.plain())
 }

@@ -1,6 +1,7 @@
 //! What a guardrail was: each state of its checks and actions, newest first.
 
-use super::{LIST, told_actions, told_checks};
+use super::scopes::LIST;
+use super::told::{told_actions, told_checks};
 use crate::change::Action;
 use crate::problem::{Problem, internal};
 use crate::resource::versions::versions;

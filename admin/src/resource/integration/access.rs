@@ -1,7 +1,7 @@
 //! Which workspaces may borrow from an integration of the organisation: all, but for those that are told
 //! otherwise, or none but those. Who is let in gets a managed provider along, unless told not to.
 
-use super::{READ, UPDATE};
+use super::scopes::{READ, UPDATE};
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};

@@ -1,7 +1,8 @@
 //! Which models an integration may be asked for, and what each has of its own: host, headers, price. Everything
 //! is allowed until something is switched off, or until only what is switched on shall be.
 
-use super::{READ, UPDATE, pricing, settings};
+use super::scopes::{READ, UPDATE};
+use super::{pricing, settings};
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Body, Edit, Flag};
 use crate::problem::{Problem, bad};

@@ -13,6 +13,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+/// The state of an invite that nobody took up.
+pub(super) const PENDING: &str = "pending";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Accept {
@@ -49,7 +52,7 @@ async fn find(visit: &Visit, token: &Token<'_>) -> Result<Row<Invite>, Problem> 
 }
 
 fn opens(row: &Row<Invite>, token: &Token<'_>, visit: &Visit) -> bool {
-    row.status == super::PENDING && row.doc.expires_at > visit.now && row.doc.opens_with(token.secret)
+    row.status == PENDING && row.doc.expires_at > visit.now && row.doc.opens_with(token.secret)
 }
 
 pub(super) async fn accept(visit: Visit) -> Result<Reply, Problem> {
