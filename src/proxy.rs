@@ -169,7 +169,7 @@ impl ProxyHttp for Gateway {
         if self.mcp.settings.legacy_sse {
             ctx.legacy = take_legacy(session.req_header_mut());
         }
-        if let Some(fault) = self.storm(session) {
+        if let Some(fault) = self.shield.storm(|| self.client_ip(session)) {
             return self.refuse(session, ctx, fault.into()).await;
         }
         if let Some(answered) = local::serve(self, session).await? {
@@ -187,7 +187,8 @@ impl ProxyHttp for Gateway {
         let request = match received {
             Ok(request) => request,
             Err(refused) => {
-                let refused = self.count_unknown(session, refused);
+                let refused =
+                    self.shield.count_unknown((&*self.door, self.client_ip(session)), session.req_header(), refused);
                 return self.refuse(session, ctx, refused).await;
             }
         };
@@ -407,7 +408,7 @@ impl Gateway {
         if let Err(fault) = own_objects::apply_options(&mut request) {
             return self.refuse(session, ctx, Refused::of(fault, request)).await;
         }
-        let chosen = routing::choose(self, &request.caller.tenant, &request.ask.headers).await;
+        let chosen = routing::choose(&self.inline, &request.caller.tenant, &request.ask.headers).await;
         let made = match input.and_then(|input| Ok((input, chosen?.of_batch()))) {
             Ok(made_of) => own_objects::create(own, &session.req_header().headers, &request, made_of).await,
             Err(fault) => Err(fault),
@@ -522,9 +523,9 @@ impl Gateway {
     /// Config and plan.
     async fn prepare(&self, request: &mut Request) -> Result<routing::Routing, Fault> {
         objects::unbind(&*self.calls.ids, request).await?;
-        let chosen = routing::choose(self, &request.caller.tenant, &request.ask.headers).await?;
+        let chosen = routing::choose(&self.inline, &request.caller.tenant, &request.ask.headers).await?;
         let objects = objects::route(&chosen.config, chosen.inline, request)?;
-        let mut routing = routing::plan(self, (chosen, objects), request).await?;
+        let mut routing = routing::plan((&self.breakers, &self.sticks), (chosen, objects), request).await?;
         if !routing.plan.config().hooks.is_empty() {
             routing.guards = Some(Box::pin(self.guards(&routing, request)).await?);
         }

@@ -1,16 +1,16 @@
 //! What is refused before anything costly is done: floods of unknown keys, storms from one address, and calls beyond
 //! what a key or a provider takes at once. Knows no policy and no body.
 
-use super::Gateway;
 use super::intake::Refused;
 use super::request::Request;
 use crate::clock;
 use crate::peers::Peers;
+use gateway_domain::ports::Doorkeeper;
 use gateway_domain::snapshot::ManagedProvider;
 use gateway_domain::stranger::TurnedAway;
 use gateway_domain::{Fault, FaultKind};
 use parking_lot::Mutex;
-use pingora::proxy::Session;
+use pingora::http::RequestHeader;
 use pingora_limits::rate::Rate;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -148,47 +148,51 @@ impl AdmissionGuard {
     }
 }
 
-impl Gateway {
-    /// Asked of every request before all else.
-    pub(super) fn storm(&self, session: &Session) -> Option<Fault> {
-        let most = self.shield.bounds.requests;
+impl AdmissionGuard {
+    /// Asked of every request before all else. `from` looks for the address.
+    pub(super) fn storm(&self, from: impl FnOnce() -> Option<IpAddr>) -> Option<Fault> {
+        let most = self.bounds.requests;
         if most == 0 {
             return None;
         }
         // What comes from no address is a line of a batch, whose pace is bounded where it is run.
-        let from = self.client_ip(session)?;
-        let seen = self.shield.requests.observe(&network(Some(from)), 1);
-        (seen > most).then(|| self.shield.flood("Too many requests from this address"))
+        let from = from()?;
+        let seen = self.requests.observe(&network(Some(from)), 1);
+        (seen > most).then(|| self.flood("Too many requests from this address"))
     }
 
-    /// A flood of unknown keys from one address is shed without a further look; of others that were not let in it is
+    /// A flood of unknown keys from one address is shed without a further look; of others that were not let in the door is
     /// told who they were.
-    pub(super) fn count_unknown(&self, session: &Session, refused: Refused) -> Refused {
+    pub(super) fn count_unknown(
+        &self,
+        (door, from): (&dyn Doorkeeper, Option<IpAddr>),
+        head: &RequestHeader,
+        refused: Refused,
+    ) -> Refused {
         if refused.fault.kind() == FaultKind::Unauthenticated
-            && let Some(flooded) = self.count_unknown_key(session)
+            && let Some(flooded) = self.count_unknown_key(from)
         {
             return flooded.into();
         }
         if let Some(stranger) = refused.stranger {
-            let head = session.req_header();
-            self.door.note(TurnedAway {
+            door.note(TurnedAway {
                 stranger,
                 at: clock::now(),
                 status: refused.fault.status(),
                 message: refused.fault.message().to_owned(),
                 method: head.method.to_string(),
                 path: TurnedAway::short(head.uri.path()),
-                client: self.client_ip(session),
+                client: from,
             });
         }
         refused
     }
 
     /// What is told instead of "unknown" to an address that has sent too many such keys.
-    pub(super) fn count_unknown_key(&self, session: &Session) -> Option<Fault> {
-        let most = self.shield.bounds.unknown_keys;
-        let seen = || self.shield.unknown_keys.observe(&network(self.client_ip(session)), 1);
-        (most > 0 && seen() > most).then(|| self.shield.unknown_keys())
+    pub(super) fn count_unknown_key(&self, from: Option<IpAddr>) -> Option<Fault> {
+        let most = self.bounds.unknown_keys;
+        let seen = || self.unknown_keys.observe(&network(from), 1);
+        (most > 0 && seen() > most).then(|| self.unknown_keys())
     }
 }
 

@@ -105,7 +105,7 @@ async fn here(
         return Err(Error::explain(ErrorType::InternalError, "the control plane gave no answer"));
     };
     if response.status() == 401
-        && let Some(fault) = gateway.count_unknown_key(session)
+        && let Some(fault) = gateway.shield.count_unknown_key(gateway.client_ip(session))
     {
         return refuse(gateway, session, &fault).await;
     }
@@ -263,7 +263,7 @@ async fn there(
         Err(left) => return Err(left.into_error()),
     };
     if response.status() == 401
-        && let Some(fault) = gateway.count_unknown_key(session)
+        && let Some(fault) = gateway.shield.count_unknown_key(gateway.client_ip(session))
     {
         return refuse(gateway, session, &fault).await;
     }

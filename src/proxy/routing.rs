@@ -7,7 +7,6 @@ mod inline;
 pub(crate) use breakers::BreakerStates;
 pub(crate) use inline::InlineConfigs;
 
-use super::Gateway;
 use super::request::{Request, Tenant};
 use super::sticky::{Assignments, View};
 use crate::batches::{ConfigOfBatch, PinnedConfig};
@@ -83,7 +82,7 @@ struct Untold {
     after: Option<(Plan, u16)>,
 }
 
-pub(crate) async fn choose(gateway: &Gateway, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
+pub(crate) async fn choose(inline: &InlineConfigs, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
     match tenant.line.as_ref().map(|line| &line.config) {
         None | Some(PinnedConfig::Request) => {}
         Some(PinnedConfig::Saved(pinned)) => return Ok(Chosen::saved(pinned)),
@@ -97,7 +96,7 @@ pub(crate) async fn choose(gateway: &Gateway, tenant: &Tenant, headers: &Gateway
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
-            let config = gateway.inline.find(tenant.workspace.id, text).await?;
+            let config = inline.find(tenant.workspace.id, text).await?;
             return Ok(Chosen { config, inline: true, name: "inline".into(), saved: None });
         }
         return saved(tenant, text).ok_or_else(|| {
@@ -157,14 +156,14 @@ impl Chosen {
 
 /// Adds what the config says of the request itself, and finds the first target.
 pub(crate) async fn plan(
-    gateway: &Gateway,
+    (states, sticks): (&BreakerStates, &Arc<Assignments>),
     (chosen, objects): (Chosen, ObjectRoute),
     request: &mut Request,
 ) -> Result<Routing, Fault> {
     if chosen.saved.is_some() && request.is_held_to_config() {
         refuse_overrides(request)?;
     }
-    let breakers = gateway.breakers.of(&chosen, request);
+    let breakers = states.of(&chosen, request);
     let Chosen { config, inline, name, saved } = chosen;
     for (key, value) in &config.metadata {
         if !request.caller.metadata.iter().any(|(have, _)| have == key) {
@@ -173,14 +172,14 @@ pub(crate) async fn plan(
     }
     request.ask.headers.integrated_models |= config.fetch_integrated_models;
     let ObjectRoute { only, binds } = objects;
-    let view = gateway.sticks.view();
+    let view = sticks.view();
     let read = OnceLock::new();
     let asked = Asked { request, config: &config, read: &read, breakers: breakers.as_deref() };
     let plan = match only {
         Some(leaf) => Plan::at(config.clone(), leaf),
         None => asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?,
     };
-    let sticks = gateway.sticks.clone();
+    let sticks = sticks.clone();
     let guards = None;
     let mut routing =
         Routing { plan, inline, config: name, saved, guards, binds, read, breakers, sticks, untold: None };
