@@ -29,17 +29,3 @@ impl fmt::Debug for HealthComponents {
         write!(f, "HealthComponents({})", self.0.lock().len())
     }
 }
-
-/// Why a part does less than it should, as that part says; nothing while it does well.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Degraded(Arc<Mutex<Option<String>>>);
-
-impl Degraded {
-    pub(crate) fn set(&self, why: Option<String>) {
-        *self.0.lock() = why;
-    }
-
-    pub(crate) fn get(&self) -> Option<String> {
-        self.0.lock().clone()
-    }
-}

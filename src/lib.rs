@@ -19,8 +19,6 @@ mod issuers;
 mod kept_responses;
 mod limits;
 mod mcp_lines;
-mod metrics;
-mod otlp;
 mod peers;
 mod price_list;
 mod proxy;
@@ -37,6 +35,7 @@ mod writer;
 
 // Under the names that the modules of the program know them by.
 use gateway_mock as mock;
+use gateway_records::{metrics, otlp};
 use gateway_upstream as upstream;
 use gateway_upstream::outbound;
 

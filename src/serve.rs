@@ -107,7 +107,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
-    exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.clone()));
+    exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.family_reader()));
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let uses = key_uses::start(control.handle(), &booted, &metrics)?;

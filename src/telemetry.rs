@@ -1,12 +1,16 @@
 //! Diagnostics on standard error, and what is made of the settings of metrics and traces. Standard output belongs to
 //! the access log and to what a command prints.
 
+use crate::clock;
 use crate::health::HealthComponents;
+use crate::ids;
 use crate::metrics::{Metrics, Shape, labels};
 use crate::otlp::{self, Exporter, Otlp, Target};
 use crate::outbound::Outbound;
 use crate::settings::{LogFormat, Settings};
+use gateway_admin::Part;
 use gateway_domain::egress::Trusted;
+use serde_json::json;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -79,14 +83,20 @@ pub(crate) fn otlp(
     let Some(endpoint) = &settings.otlp_endpoint else { return Ok(None) };
     let given =
         otlp::pairs(&settings.otlp_resource.join(",")).ok_or("--otlp-resource must be name=value,name=value")?;
-    let resource = otlp::resource("gateway", given);
-    let mut target = Target::parse(endpoint, settings.otlp_headers.as_deref(), settings.otlp_interval.0, resource)?;
+    let resource = otlp::resource("gateway", ids::next(clock::now()), given);
+    let (headers, interval) = (settings.otlp_headers.as_deref(), settings.otlp_interval.0);
+    let mut target = Target::parse(endpoint, headers, interval, resource, clock::now)?;
     if settings.tls_cert.is_some() {
         target.scheme = "https";
     }
     let outbound = Outbound::new(trusted.clone()).map_err(|e| format!("the outbound client: {e}"))?;
     let made = Otlp::new(target, outbound, metrics).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    made.0.tell(parts);
+    let state = made.0.watcher();
+    parts.add(move || {
+        let now = state();
+        let facts = json!({ "records": now.waiting, "exported": now.exported, "dropped": now.dropped });
+        Part::new("otlp", facts).troubled(now.trouble)
+    });
     Ok(Some(made))
 }
 

@@ -11,7 +11,7 @@ mod standing;
 pub(crate) use opinions::WithOpinions;
 pub(crate) use own::OwnRecords;
 
-use crate::health::{Degraded, HealthComponents};
+use crate::health::HealthComponents;
 use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
 use crate::units::LogBodies;
@@ -20,6 +20,7 @@ use gateway_domain::ports::{Ledger, RecordAppend};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
 use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position, mask};
 use gateway_domain::stranger::TurnedAway;
+use gateway_records::Degraded;
 use gateway_store::journal::{Journal, Shipper};
 use own::OwnBatch;
 use shipping::Shipping;

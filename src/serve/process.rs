@@ -187,8 +187,9 @@ impl Process {
 
 impl Process {
     /// For OTLP.
-    pub(crate) fn families(&self) -> Vec<MetricFamily> {
-        self.metrics.families(&self.readings())
+    pub(crate) fn family_reader(self: &Arc<Self>) -> impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static {
+        let process = self.clone();
+        move || process.metrics.families(&process.readings())
     }
 
     fn readings(&self) -> Readings {

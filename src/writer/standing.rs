@@ -1,9 +1,10 @@
 //! How the way of records does, for the status page: what lies in the journal, and whether the store keeps up.
 
 use crate::clock;
-use crate::health::{Degraded, HealthComponents};
+use crate::health::HealthComponents;
 use crate::metrics::Metrics;
 use gateway_admin::Part;
+use gateway_records::Degraded;
 use gateway_store::journal::Depth;
 use serde_json::json;
 

@@ -7,25 +7,24 @@ mod spans;
 
 pub(crate) use spans::{operation, provider};
 
-use crate::clock;
-use crate::health::{Degraded, HealthComponents};
+use crate::Degraded;
 use crate::metrics::Metrics;
-use crate::outbound::{Outbound, OutboundError, send};
-use crate::serve::Process;
-use gateway_admin::Part;
+use gateway_domain::Timestamp;
 use gateway_domain::record::LogRecord;
+use gateway_upstream::outbound::{Outbound, OutboundError, send};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
+use prometheus::proto::MetricFamily;
 use prost::Message;
-use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 /// Records waiting for the collector at most.
 const QUEUE: usize = 8_192;
@@ -37,29 +36,32 @@ const LINGER: Duration = Duration::from_millis(250);
 const TRIES: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The conventions that names of attributes follow, `gen_ai.*` included.
-pub(crate) const SCHEMA: &str = "https://opentelemetry.io/schemas/1.40.0";
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.40.0";
 
 /// Where to, as whom, how often.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub struct Target {
     /// Base URL: signals go to `/v1/traces` and `/v1/metrics` below it.
-    pub(crate) endpoint: String,
-    pub(crate) headers: HeaderMap,
+    pub endpoint: String,
+    pub headers: HeaderMap,
     /// Of metrics.
-    pub(crate) interval: Duration,
+    pub interval: Duration,
     /// Attributes of the resource.
-    pub(crate) resource: Vec<(String, String)>,
+    pub resource: Vec<(String, String)>,
     /// By which clients reach the proxy port.
-    pub(crate) scheme: &'static str,
+    pub scheme: &'static str,
+    /// Dates what is sent.
+    pub clock: fn() -> Timestamp,
 }
 
 impl Target {
     /// `headers` are `name=value` pairs with commas between them, as `OTEL_EXPORTER_OTLP_HEADERS` writes them.
-    pub(crate) fn parse(
+    pub fn parse(
         endpoint: &str,
         headers: Option<&str>,
         interval: Duration,
         resource: Vec<(String, String)>,
+        clock: fn() -> Timestamp,
     ) -> Result<Self, String> {
         let endpoint = endpoint.trim_end_matches('/');
         if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
@@ -74,21 +76,32 @@ impl Target {
             value.set_sensitive(true);
             map.append(name, value);
         }
-        Ok(Self { endpoint: endpoint.to_owned(), headers: map, interval, resource, scheme: "http" })
+        Ok(Self { endpoint: endpoint.to_owned(), headers: map, interval, resource, scheme: "http", clock })
     }
 }
 
 /// `a=b,c=d`.
-pub(crate) fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let pair = |p: &str| p.split_once('=').map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned()));
     text.split(',').map(str::trim).filter(|p| !p.is_empty()).map(pair).collect()
 }
 
 /// The writer's end. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Otlp {
+pub struct Otlp {
     queue: Sender<Box<LogRecord>>,
     fates: Arc<Fates>,
+}
+
+/// How the way to the collector does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectorState {
+    /// Records in the queue.
+    pub waiting: usize,
+    pub exported: u64,
+    pub dropped: u64,
+    /// Why the collector takes nothing; `None` while it does.
+    pub trouble: Option<String>,
 }
 
 /// What became of records that were offered.
@@ -108,7 +121,8 @@ impl Fates {
 }
 
 /// The other end, not yet at work.
-pub(crate) struct Exporter {
+#[derive(Debug)]
+pub struct Exporter {
     queue: Receiver<Box<LogRecord>>,
     target: Target,
     outbound: Outbound,
@@ -118,18 +132,14 @@ pub(crate) struct Exporter {
 }
 
 impl Otlp {
-    pub(crate) fn new(
-        target: Target,
-        outbound: Outbound,
-        metrics: &Metrics,
-    ) -> Result<(Self, Exporter), prometheus::Error> {
+    pub fn new(target: Target, outbound: Outbound, metrics: &Metrics) -> Result<(Self, Exporter), prometheus::Error> {
         let (tx, rx) = channel(QUEUE);
         let fates = Arc::<Fates>::default();
         let otlp = Self { queue: tx, fates: fates.clone() };
         otlp.watch(metrics)?;
         let attributes = target.resource.iter().map(|(k, v)| text(k, v)).collect();
         let resource = Resource { attributes, ..Resource::default() };
-        let started_nanos = nanos(clock::now());
+        let started_nanos = nanos((target.clock)());
         Ok((otlp, Exporter { queue: rx, target, outbound, resource, fates, started_nanos }))
     }
 
@@ -147,23 +157,19 @@ impl Otlp {
         })
     }
 
-    /// Shows how this does on the status page.
-    pub(crate) fn tell(&self, parts: &HealthComponents) {
+    /// How this does, read each time it is called; does not keep the queue open.
+    pub fn watcher(&self) -> impl Fn() -> CollectorState + Send + Sync + 'static {
         let (queue, fates) = (self.queue.downgrade(), self.fates.clone());
-        parts.add(move || {
-            let waiting = queue.upgrade().map_or(0, |q| q.max_capacity() - q.capacity());
-            let (exported, dropped) = (&fates.exported, &fates.dropped);
-            let facts = json!({
-                "records": waiting,
-                "exported": exported.load(Ordering::Relaxed),
-                "dropped": dropped.load(Ordering::Relaxed),
-            });
-            Part::new("otlp", facts).troubled(fates.away.get())
-        });
+        move || CollectorState {
+            waiting: queue.upgrade().map_or(0, |q| q.max_capacity() - q.capacity()),
+            exported: fates.exported.load(Ordering::Relaxed),
+            dropped: fates.dropped.load(Ordering::Relaxed),
+            trouble: fates.away.get(),
+        }
     }
 
     /// Takes what belongs to a sampled trace; never waits.
-    pub(crate) fn offer(&self, records: &[LogRecord]) {
+    pub fn offer(&self, records: &[LogRecord]) {
         for record in records.iter().filter(|r| r.trace.as_ref().is_some_and(|t| t.sampled)) {
             self.fates.offered.fetch_add(1, Ordering::Relaxed);
             let Ok(place) = self.queue.try_reserve() else {
@@ -178,7 +184,7 @@ impl Otlp {
     }
 
     /// Waits until everything offered has its fate, or for so long. Blocks: for a process that ends.
-    pub(crate) fn flush(&self, patience: Duration) {
+    pub fn flush(&self, patience: Duration) {
         let until = std::time::Instant::now() + patience;
         while self.fates.settled() < self.fates.offered.load(Ordering::Relaxed) && std::time::Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
@@ -187,12 +193,12 @@ impl Otlp {
 }
 
 impl Exporter {
-    /// `process` tells the metrics.
-    pub(crate) fn start(self, runtime: &Handle, process: Arc<Process>) {
-        runtime.spawn(self.run(process));
+    /// `families` gives the metrics as they are when it is called.
+    pub fn start(self, runtime: &Handle, families: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) {
+        runtime.spawn(self.run(families));
     }
 
-    async fn run(mut self, process: Arc<Process>) {
+    async fn run(mut self, families: impl Fn() -> Vec<MetricFamily> + Send + Sync) {
         let mut batch: Vec<Box<LogRecord>> = Vec::with_capacity(BATCH);
         let mut due = Instant::now() + self.target.interval;
         loop {
@@ -200,7 +206,7 @@ impl Exporter {
                 got = self.queue.recv_many(&mut batch, BATCH) => got,
                 () = tokio::time::sleep_until(due) => {
                     due = Instant::now() + self.target.interval;
-                    self.push_metrics(&process).await;
+                    self.push_metrics(&families).await;
                     continue;
                 }
             };
@@ -223,9 +229,9 @@ impl Exporter {
         }
     }
 
-    async fn push_metrics(&self, process: &Process) {
-        let now = nanos(clock::now());
-        let told = points::request(&process.families(), &self.resource, self.started_nanos, now);
+    async fn push_metrics(&self, families: &(impl Fn() -> Vec<MetricFamily> + Sync)) {
+        let now = nanos((self.target.clock)());
+        let told = points::request(&families(), &self.resource, self.started_nanos, now);
         self.push("/v1/metrics", told.encode_to_vec()).await;
     }
 
@@ -267,7 +273,7 @@ fn wished(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(Duration::from_secs(30)))
 }
 
-fn nanos(at: gateway_domain::Timestamp) -> u64 {
+fn nanos(at: Timestamp) -> u64 {
     u64::try_from(at.micros()).unwrap_or(0).saturating_mul(1000)
 }
 
@@ -291,12 +297,12 @@ fn number(key: &str, value: u64) -> KeyValue {
     attribute(key, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
 }
 
-/// Attributes of the resource: what the operator says wins over what is known.
-pub(crate) fn resource(service: &str, given: Vec<(String, String)>) -> Vec<(String, String)> {
+/// Attributes of the resource: what the operator says wins over what is known, which is the service and this process of it.
+pub fn resource(service: &str, instance: Uuid, given: Vec<(String, String)>) -> Vec<(String, String)> {
     let known = [
         ("service.name", service.to_owned()),
         ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("service.instance.id", crate::ids::next(clock::now()).to_string()),
+        ("service.instance.id", instance.to_string()),
     ];
     let known = known.into_iter().map(|(k, v)| (k.to_owned(), v)).filter(|(k, _)| !given.iter().any(|(g, _)| g == k));
     let mut all: Vec<(String, String)> = known.collect();

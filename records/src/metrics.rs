@@ -3,7 +3,7 @@
 
 mod checks;
 mod conventions;
-pub(crate) mod labels;
+pub mod labels;
 mod series;
 mod unpriced;
 
@@ -37,7 +37,7 @@ const OVERHEAD: &[f64] = &[
 const OWN_MILLIS: &[f64] = &[0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1e3];
 
 #[derive(Clone, Debug)]
-pub(crate) struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<Inner>);
 
 /// A histogram of one part of the gateway's own work.
 type OwnStep = (Histogram, fn(&Steps) -> u64);
@@ -83,7 +83,7 @@ struct Inner {
 
 /// What had no room for a record, or would not have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub enum Loss {
     /// The queue in memory was full.
     Queue,
     /// The disk took no more.
@@ -109,38 +109,38 @@ impl Loss {
 
 /// What the operator asks of the metrics.
 #[derive(Debug, Default)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Labels beyond those of the tables.
-    pub(crate) extra: Vec<Label>,
+    pub extra: Vec<Label>,
     /// On every metric.
-    pub(crate) constant: HashMap<String, String>,
+    pub constant: HashMap<String, String>,
     /// The histograms of the GenAI conventions, for OTLP.
-    pub(crate) conventions: bool,
+    pub conventions: bool,
 }
 
 /// Facts that are read when scraped, not counted as they happen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Readings {
-    pub(crate) revision: i64,
-    pub(crate) stale: bool,
-    pub(crate) in_flight: usize,
-    pub(crate) buffered: usize,
-    pub(crate) counters: usize,
+pub struct Readings {
+    pub revision: i64,
+    pub stale: bool,
+    pub in_flight: usize,
+    pub buffered: usize,
+    pub counters: usize,
     /// Nodes that serve requests, this one included.
-    pub(crate) peers: usize,
-    pub(crate) time: Timestamp,
-    pub(crate) bodies_shed: u64,
-    pub(crate) assignments: usize,
-    pub(crate) circuits: Vec<Circuit>,
+    pub peers: usize,
+    pub time: Timestamp,
+    pub bodies_shed: u64,
+    pub assignments: usize,
+    pub circuits: Vec<Circuit>,
 }
 
 /// The circuit breaker of one target of a saved config; labels are what admins wrote, never clients.
 #[derive(Clone, Debug)]
-pub(crate) struct Circuit {
-    pub(crate) workspace: Arc<str>,
-    pub(crate) config: Arc<str>,
-    pub(crate) target: Arc<str>,
-    pub(crate) open: bool,
+pub struct Circuit {
+    pub workspace: Arc<str>,
+    pub config: Arc<str>,
+    pub target: Arc<str>,
+    pub open: bool,
 }
 
 /// Of one part of the gateway's own work.
@@ -171,7 +171,7 @@ fn step_millis() -> Result<[OwnStep; 4], prometheus::Error> {
 }
 
 impl Metrics {
-    pub(crate) fn new(shape: Shape) -> Result<Self, prometheus::Error> {
+    pub fn new(shape: Shape) -> Result<Self, prometheus::Error> {
         let Shape { extra, constant, conventions } = shape;
         let registry = Registry::new_custom(None, (!constant.is_empty()).then_some(constant))?;
         let all = with_extra(LABELS, &extra);
@@ -253,59 +253,59 @@ impl Metrics {
     }
 
     /// Books a batch of records.
-    pub(crate) fn book(&self, records: &[LogRecord]) {
+    pub fn book(&self, records: &[LogRecord]) {
         let mut at_hand = self.0.at_hand.lock();
         records.iter().for_each(|r| self.0.book(&mut at_hand, r));
         records.iter().filter_map(|r| r.hooks.as_deref()).for_each(|hooks| self.0.checks.book(hooks));
     }
 
-    pub(crate) fn pass_a_money_limit(&self) {
+    pub fn pass_a_money_limit(&self) {
         self.0.unlimited_money.inc();
     }
 
-    pub(crate) fn drop_records(&self, why: Loss, n: u64) {
+    pub fn drop_records(&self, why: Loss, n: u64) {
         if n > 0 {
             self.0.dropped.with_label_values(&[why.label()]).inc_by(n);
         }
     }
 
-    pub(crate) fn store_records(&self, n: u64) {
+    pub fn store_records(&self, n: u64) {
         self.0.stored.inc_by(n);
     }
 
     /// The journal whose depth is told.
-    pub(crate) fn watch_journal(&self, gauge: journal::Gauge) {
+    pub fn watch_journal(&self, gauge: journal::Gauge) {
         let _ = self.0.journal.set(gauge);
     }
 
     /// What lies between the writer and the log store.
-    pub(crate) fn journal(&self) -> journal::Depth {
+    pub fn journal(&self) -> journal::Depth {
         self.0.journal.get().map(journal::Gauge::depth).unwrap_or_default()
     }
 
     /// Seconds that the oldest record waits that is being stored.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-    pub(crate) fn store_lag(&self, now: Timestamp) -> f64 {
+    pub fn store_lag(&self, now: Timestamp) -> f64 {
         self.journal().oldest.map_or(0.0, |at| (now.micros() - at.micros()).max(0) as f64 / 1e6)
     }
 
     /// Records that the store has confirmed.
-    pub(crate) fn stored(&self) -> u64 {
+    pub fn stored(&self) -> u64 {
         self.0.stored.get()
     }
 
     /// Records that were lost, by what had no room for them.
-    pub(crate) fn dropped(&self) -> BTreeMap<&'static str, u64> {
+    pub fn dropped(&self) -> BTreeMap<&'static str, u64> {
         Loss::ALL.iter().map(|l| (l.label(), self.0.dropped.with_label_values(&[l.label()]).get())).collect()
     }
 
     /// Something that counts for itself.
-    pub(crate) fn register(&self, collector: Box<dyn prometheus::core::Collector>) -> Result<(), prometheus::Error> {
+    pub fn register(&self, collector: Box<dyn prometheus::core::Collector>) -> Result<(), prometheus::Error> {
         self.0.registry.register(collector)
     }
 
     /// A gauge that is read when it is asked for.
-    pub(crate) fn watch(
+    pub fn watch(
         &self,
         name: &str,
         help: &str,
@@ -317,7 +317,7 @@ impl Metrics {
     }
 
     /// Everything that is counted, for OTLP.
-    pub(crate) fn families(&self, now: &Readings) -> Vec<MetricFamily> {
+    pub fn families(&self, now: &Readings) -> Vec<MetricFamily> {
         self.read(now);
         let mut all = self.0.registry.gather();
         all.extend(self.0.conventions.iter().flat_map(Conventions::families));
@@ -325,7 +325,7 @@ impl Metrics {
     }
 
     /// Text format 0.0.4.
-    pub(crate) fn encode(&self, now: &Readings) -> String {
+    pub fn encode(&self, now: &Readings) -> String {
         self.read(now);
         let mut text = Vec::new();
         match TextEncoder::new().encode(&self.0.registry.gather(), &mut text) {

@@ -22,7 +22,7 @@ enum Source {
 
 /// One label and the values that it has shown so far.
 #[derive(Debug)]
-pub(crate) struct Label {
+pub struct Label {
     name: String,
     source: Source,
     seen: RwLock<HashSet<String>>,
@@ -49,15 +49,15 @@ impl Label {
         Ok(Self { name: text.chars().map(clean).collect(), source, seen: RwLock::default() })
     }
 
-    pub(crate) fn models() -> Self {
+    pub fn models() -> Self {
         Self { name: "model".into(), source: Source::Model, seen: RwLock::default() }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
-    pub(crate) fn value<'r>(&self, r: &'r LogRecord) -> Cow<'r, str> {
+    pub fn value<'r>(&self, r: &'r LogRecord) -> Cow<'r, str> {
         let value: Cow<'r, str> = match &self.source {
             Source::Model => Cow::Borrowed(&*r.model),
             Source::Config => Cow::Borrowed(&*r.config),
@@ -82,7 +82,7 @@ impl Label {
 }
 
 /// The labels given, each once.
-pub(crate) fn parse(given: &[String]) -> Result<Vec<Label>, String> {
+pub fn parse(given: &[String]) -> Result<Vec<Label>, String> {
     let mut labels: Vec<Label> = Vec::new();
     for text in given.iter().flat_map(|g| g.split(',')).map(str::trim).filter(|t| !t.is_empty()) {
         let label = Label::parse(text)?;
