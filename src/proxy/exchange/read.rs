@@ -79,7 +79,7 @@ impl Reader<'_> {
         let is_read = self.is_judged(status)
             || trained::looks(self.request)
             || passed::reads(self.request)
-            || (is_json(&media) && runs::are_meant(self.request));
+            || (runs::are_meant(self.request) && is_json(&media));
         if route.raw && !reshapes && has_text && binder.is_none() && is_read {
             return Box::pin(self.held(response)).await;
         }
