@@ -13,8 +13,9 @@ const USAGE: (u64, u64) = (100, 50);
 fn run(id: &str, status: &str) -> Value {
     let usage = json!({ "prompt_tokens": USAGE.0, "completion_tokens": USAGE.1, "total_tokens": USAGE.0 + USAGE.1 });
     let usage = if status == "completed" { usage } else { Value::Null };
+    let age = if id == "run_old" { 40 * 86_400 } else { 5 };
     json!({ "id": id, "object": "thread.run", "status": status, "model": "gpt-small", "assistant_id": "asst_1",
-            "thread_id": "thread_1", "created_at": jiff::Timestamp::now().as_second() - 5, "usage": usage })
+            "thread_id": "thread_1", "created_at": jiff::Timestamp::now().as_second() - age, "usage": usage })
 }
 
 fn step(id: &str) -> Value {
@@ -144,6 +145,9 @@ async fn a_stream_that_tells_the_end_of_a_run_pays_for_it_and_looks_do_not() {
     let outputs = json!({ "tool_outputs": [{ "tool_call_id": "call_1", "output": "sunny" }], "stream": true });
     assert_eq!(stream("/run_waits/submit_tool_outputs", "continues", outputs).await, 2.0);
     assert_eq!(look("run_waits", "looks-again").await, 0.0);
+    // Servers may have a clock of their own.
+    assert_eq!(stream("", "old", asked("run_old")).await, 2.0);
+    assert_eq!(look("run_old", "looks-old").await, 0.0);
     // As it was asked for by a path that passes untouched.
     let raw = ask(&gateway, "/v1/proxy/threads/thread_1/runs", "raw").provider("@cloud");
     raw.json(&asked("run_raw")).send().await.expect(200);

@@ -77,7 +77,11 @@ impl<'a> JobPages<'a> {
         let jobs = jobs.ok_or_else(unreadable)?;
         let cursor = self.family.cursor();
         let next = cursor.and_then(|cursor| told[cursor.told].as_str());
-        let next = next.filter(|next| !next.is_empty() && next.len() <= LONGEST_CURSOR).map(str::to_owned);
+        if next.is_some_and(|next| next.len() > LONGEST_CURSOR) {
+            // To go on without it would end the list where it does not.
+            return Err(unreadable());
+        }
+        let next = next.filter(|next| !next.is_empty()).map(str::to_owned);
         // One that leads back to where it was told would lead there for ever.
         self.next = next.filter(|next| self.next.as_ref() != Some(next));
         self.jobs.extend(jobs);

@@ -83,13 +83,32 @@ impl BatchReader<'_> {
             if turn.is_none() {
                 return Ok(());
             }
-            let mut records = PendingRecords::default();
-            for (line, number) in some {
-                self.count_line(&results.reading, (line, number), &mut records).await?;
+            let (first, all) = (some[0].1, some.len());
+            let (misses, last) = self.count_some(&results.reading, some).await;
+            if let Some(fault) = last.filter(|_| misses == all) {
+                // That is no line's fault: they are all counted at a later look.
+                if let Some(holder) = turn.take() {
+                    let back = holder.counts(&self.calls.bookings, first - 1).await;
+                    *turn = back.map_err(|e| own_objects::fault(e.into()))?;
+                }
+                return Err(fault.into());
             }
-            let background = self.calls.guardrails.background();
-            records.drain().for_each(|noted| background.send(noted, self.records));
         }
+    }
+
+    /// How many of them could not be counted, and why the last of those could not. One that cannot be holds up no other.
+    async fn count_some(self, reading: &ResultReading, some: Vec<(NativeLine, u64)>) -> (usize, Option<Fault>) {
+        let (mut misses, mut last, mut records) = (0, None, PendingRecords::default());
+        for (line, number) in some {
+            if let Err(fault) = self.count_line(reading, (line, number), &mut records).await {
+                let (batch, why) = (&*reading.batch, fault.message());
+                tracing::warn!(batch, line = number, why, "a line of a provider's batch was not counted");
+                (misses, last) = (misses + 1, Some(fault));
+            }
+        }
+        let background = self.calls.guardrails.background();
+        records.drain().for_each(|noted| background.send(noted, self.records));
+        (misses, last)
     }
 
     async fn count_line(

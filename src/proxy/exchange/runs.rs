@@ -14,13 +14,22 @@ use http::Method;
 /// The call is about one run, whose answer must be read whole where it is no stream.
 pub(super) fn are_meant(request: &Request) -> bool {
     let tail = request.ask.route.tail();
-    tail.starts_with("/threads/") && is_about_one(tail)
+    // Few calls have the word in their path at all.
+    tail.contains("/threads/") && is_about_one(tail)
 }
 
 /// `/threads/runs` makes a thread with its run; below a thread there are its runs, and what is done about one.
 fn is_about_one(tail: &str) -> bool {
-    let parts: Vec<&str> = tail.trim_end_matches('/').split('/').skip(2).take(5).collect();
-    matches!(parts[..], ["runs"] | [_, "runs"] | [_, "runs", _] | [_, "runs", _, "submit_tool_outputs" | "cancel"])
+    let is_front = |part: &&str| matches!(*part, "openai" | "v1");
+    // One more than any of them has.
+    let parts: Vec<&str> = tail.trim_matches('/').split('/').skip_while(is_front).take(6).collect();
+    matches!(
+        parts[..],
+        ["threads", "runs"]
+            | ["threads", _, "runs"]
+            | ["threads", _, "runs", _]
+            | ["threads", _, "runs", _, "submit_tool_outputs" | "cancel"]
+    )
 }
 
 /// `None`: the answer is about something else, or the run goes on, or it is a stream, which tells at its end.
@@ -48,7 +57,9 @@ impl Exchange<'_> {
         };
         let keeper = objects::keeper_of(&aim, self.request);
         let id = BookingId::of(&[b"run", &keeper, run.id.as_bytes()]);
-        let ended = run.ended_secs.unwrap_or_else(|| clock::now().secs());
+        // What a call brought to its end has ended now, whatever the clock of its server says.
+        let told = run.ended_secs.filter(|_| self.request.ask.method == Method::GET);
+        let ended = told.unwrap_or_else(|| clock::now().secs());
         match self.parts.bookings.claim(id, own_objects::owner(self.request), ended).await {
             Ok(is_first) => is_first,
             Err(e) => {
@@ -73,10 +84,18 @@ mod tests {
             "/threads/t/runs/r",
             "/threads/t/runs/r/cancel",
             "/threads/t/runs/r/submit_tool_outputs",
+            "/openai/threads/t/runs/r",
+            "/openai/v1/threads/t/runs/r",
         ] {
             assert!(is_about_one(about), "{about}");
         }
-        for other in ["/threads/t", "/threads/t/messages", "/threads/t/runs/r/steps", "/threads/t/runs/r/steps/s"] {
+        for other in [
+            "/x/threads/t/runs/r",
+            "/threads/t",
+            "/threads/t/messages",
+            "/threads/t/runs/r/steps",
+            "/threads/t/runs/r/steps/s",
+        ] {
             assert!(!is_about_one(other), "{other}");
         }
     }
