@@ -33,9 +33,13 @@ fn spelt(code: &[u8], mut at: usize, before: &str, out: &mut Vec<String>) -> usi
                     at += 1;
                 }
                 match code.get(at) {
+                    Some(b'*') => {
+                        out.push(format!("{path}::*"));
+                        at += 1;
+                    }
                     Some(b) if *b != b'}' => {
                         let end = spelt(code, at, &path, out);
-                        // Something that is no name, like `*`.
+                        // Something that is no name.
                         at = if end == at { at + 1 } else { end };
                     }
                     _ => return at + 1,
@@ -46,6 +50,11 @@ fn spelt(code: &[u8], mut at: usize, before: &str, out: &mut Vec<String>) -> usi
             break;
         }
         at += 2;
+    }
+    // All that a module has: `super::*` names the module above, though nothing of it by name.
+    if code[at..].starts_with(b"::*") {
+        path.push_str("::*");
+        at += 3;
     }
     out.push(path);
     // What stands behind `as`.
@@ -151,5 +160,7 @@ fn what_a_file_needs_is_found() {
     assert_eq!(found("a", "mod b;\npub use c::{d::X, Y as Z};\nuse crate::e::F;\n"), ["a::c", "a::c::d", "e"]);
     assert_eq!(found("a::b", "use super::c::{self, D};\nuse super::Noun;\n"), ["a", "a::c"]);
     assert_eq!(found("a::c::d", "fn f(x: super::super::b::X) -> crate::Y {}"), ["", "a::b"]);
+    assert_eq!(found("a::b", "use super::*;\n"), ["a"], "all of the module above");
+    assert_eq!(found("a::b", "use super::{*};\nuse crate::{e::*};\n"), ["a", "e"], "all, in a list");
     assert_eq!(found("e", "use std::a::b;\nlet x = b::c();"), Vec::<String>::new());
 }

@@ -29,7 +29,9 @@ fn given_out(source: &Source) -> BTreeMap<String, String> {
         let one = Source { path: source.path.clone(), text: String::new(), code: declared.to_owned(), is_test: false };
         for path in named(HELD, &one) {
             let inside: Vec<&str> = path.strip_prefix("proxy::").unwrap_or_default().split("::").collect();
-            if let [room, .., name] = inside[..] {
+            if let [room, .., name] = inside[..]
+                && name != "*"
+            {
                 out.insert(name.to_owned(), room.to_owned());
             }
         }
@@ -112,5 +114,8 @@ fn names_of_rooms_are_found() {
     assert_eq!(found("src/proxy/a.rs", "use super::{b::{self, x::{Y, Z}}, c::W};\n"), ["b", "c"], "lists in lists");
     assert_eq!(found("src/proxy/a.rs", "use super::{Given, Other, Inner};\n"), ["b", "c"], "given out by the proxy");
     assert_eq!(found("src/proxy/a.rs", "use crate::proxy::Gateway;\n"), [""]);
+    assert_eq!(found("src/proxy/a.rs", "use super::*;\n"), [""], "all that the proxy has");
+    assert_eq!(found("src/proxy/a.rs", "use super::b::*;\npub(in crate::proxy) fn f() {}\n"), ["b"]);
+    assert_eq!(found("src/proxy/a.rs", "macro_rules! m { () => { $crate::proxy::c::f() }; }\n"), ["c"]);
     assert_eq!((room("src/proxy/a.rs"), room("src/proxy/b/c.rs"), room("src/a.rs")), (Some("a"), Some("b"), None));
 }
