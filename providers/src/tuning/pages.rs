@@ -159,16 +159,14 @@ mod tests {
     use http::Method;
     use serde_json::json;
 
-    /// A list of Bedrock's, of so many jobs to a page, numbered from the newest; how many pages were read, and what is told.
-    fn list(query: &str, (page, all): (usize, usize)) -> (Vec<String>, Result<Value, u16>) {
-        let (settings, body) = (Settings::none(), Bytes::new());
-        let call = Call {
+    fn asked<'a>(query: &'a str, body: &'a Bytes) -> Call<'a> {
+        Call {
             operation: Operation::ListFinetunes,
             dialect: Dialect::OpenAi,
             method: &Method::GET,
             tail: "/fine_tuning/jobs",
             query: Some(query),
-            body: &body,
+            body,
             form: None,
             sound_ms: None,
             model: None,
@@ -179,9 +177,15 @@ mod tests {
             now_ms: 0,
             dice: 0,
             origin: 0,
-            settings,
+            settings: Settings::none(),
             keeps: None,
-        };
+        }
+    }
+
+    /// A list of Bedrock's, of so many jobs to a page, numbered from the newest; how many pages were read, and what is told.
+    fn list(query: &str, (page, all): (usize, usize)) -> (Vec<String>, Result<Value, u16>) {
+        let body = Bytes::new();
+        let call = asked(query, &body);
         let mut pages = JobPages::of("bedrock", &call).expect("it is asked for well");
         let mut paths = Vec::new();
         loop {
@@ -230,5 +234,16 @@ mod tests {
         let told = told.expect("a list");
         assert_eq!((paths.len(), ids(&told).len(), &told["has_more"]), (MOST_PAGES, MOST_PAGES, &json!(true)));
         assert_eq!(list(&format!("after=arn:{MOST_PAGES}"), (1, MOST_PAGES + 2)).1, Err(400));
+    }
+
+    #[test]
+    fn a_cursor_has_a_bound_and_one_beyond_it_does_not_end_the_list_unseen() {
+        for (length, expected) in [(LONGEST_CURSOR, Some(true)), (LONGEST_CURSOR + 1, None)] {
+            let (body, next) = (Bytes::new(), "t".repeat(length));
+            let call = asked("limit=2", &body);
+            let mut pages = JobPages::of("bedrock", &call).expect("it is asked for well");
+            let told = json!({ "modelCustomizationJobSummaries": [], "nextToken": next });
+            assert_eq!(pages.read(told.to_string().as_bytes()).ok(), expected, "{length}");
+        }
     }
 }
