@@ -138,8 +138,13 @@ pub fn is_list(tail: &str) -> bool {
 
 /// The call that a realtime session is opened beside, by its query.
 pub fn call_in_query(query: &str) -> Option<&str> {
+    calls_in_query(query).next()
+}
+
+/// All that are named there. Which of several a provider would take nobody knows.
+pub fn calls_in_query(query: &str) -> impl Iterator<Item = &str> {
     let named = query.split('&').filter_map(|pair| pair.split_once('='));
-    named.filter(|(name, _)| decoded(name) == "call_id").map(|(_, id)| id).find(|id| !id.is_empty())
+    named.filter(|(name, _)| decoded(name) == "call_id").map(|(_, id)| id).filter(|id| !id.is_empty())
 }
 
 fn is_below(rest: &str) -> bool {
@@ -295,7 +300,9 @@ mod tests {
             ("model=m", None),
         ] {
             assert_eq!(call_in_query(query), call, "{query}");
+            assert_eq!(calls_in_query(query).count(), usize::from(call.is_some()), "{query}");
         }
+        assert_eq!(calls_in_query("call_id=a&x=1&call%5Fid=b").collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::target::{Credential, permit_other, resolve};
 use bytes::Bytes;
 use gateway_domain::config::split_model;
 use gateway_domain::id::KeyId;
+use gateway_domain::kept::calls_in_query;
 use gateway_domain::ports::IdSeal;
 use gateway_domain::realtime_paths::leads_aside;
 use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
@@ -287,6 +288,11 @@ pub(crate) fn goes_round(request: &Request) -> Option<Fault> {
     const EITHER: &str = "What begins here would go round the gateway: calls are made at /v1/realtime/calls, keys at \
                           /v1/realtime/client_secrets";
     let route = &request.ask.route;
+    let several = |query: &str| calls_in_query(query).nth(1).is_some();
+    if route.operation.facts().opens_session && route.query.as_deref().is_some_and(several) {
+        let why = "call_id must be given once: one call would be looked at, and another could be heard";
+        return Some(Fault::new(FaultKind::Refused, why).on("call_id"));
+    }
     let why = match route.operation {
         Operation::RealtimeCall | Operation::RealtimeCallControl if route.raw => MEDIA,
         Operation::RealtimeSecret if route.raw => KEY,

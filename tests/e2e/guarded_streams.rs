@@ -347,6 +347,28 @@ async fn a_soft_failure_is_told_before_the_head_and_recorded_behind_it() {
 }
 
 #[tokio::test]
+async fn streams_of_routes_whose_answers_are_not_judged_pass() {
+    let events = |kind: &str| format!("event: {kind}\ndata: {{\"type\":\"{kind}\",\"said\":\"forbidden\"}}\n\n");
+    let upstream = Upstream::replying(move |seen| {
+        let kind = if seen.target.ends_with("/runs") { "thread.run.completed" } else { "image_generation.completed" };
+        reply::whole(200, &[("content-type", "text/event-stream")], events(kind))
+    })
+    .await;
+    let gateway = Gateway::start().await;
+    let guards = [forbids("forbidden", deny()), with(forbids("forbidden", deny()), json!({ "stream": "hold" }))];
+    for guard in guards {
+        let config = guarded(&upstream, json!([guard]));
+        for (path, body) in [
+            ("/v1/threads/thread_1/runs", json!({ "assistant_id": "asst_1", "stream": true })),
+            ("/v1/images/generations", json!({ "model": "gpt-image-2", "prompt": "a cat", "stream": true })),
+        ] {
+            let answer = gateway.post(path).config(&config).json(&body).send().await.expect(200);
+            assert!(answer.text().contains("forbidden"), "{path}: {}", answer.text());
+        }
+    }
+}
+
+#[tokio::test]
 async fn more_than_is_held_fails_the_check() {
     let gateway = Gateway::start().await;
     let large = "x".repeat(1 << 20);

@@ -114,6 +114,18 @@ async fn a_socket_that_nobody_reads_is_refused_where_what_it_uses_is_limited() {
 }
 
 #[tokio::test]
+async fn a_session_is_opened_beside_one_call_alone() {
+    let (provider, _) = answering(30).await;
+    let (gateway, _, key) = house(&provider, 1_000_000).await;
+    for path in ["/v1/realtime?call_id=rtc_1&call_id=rtc_2", "/v1/proxy/v1/realtime?call_id=rtc_1&call%5Fid=rtc_1"] {
+        let headers = [("x-gateway-api-key", &*key), ("x-gateway-provider", "@main")];
+        let refused = Socket::open(gateway.proxy, path, &headers).await.expect_err("which of them is meant?");
+        assert_eq!((refused.status, &refused.body["error"]["param"]), (400, &json!("call_id")), "{path}");
+    }
+    assert!(provider.seen().is_empty(), "nothing went up");
+}
+
+#[tokio::test]
 async fn calls_and_keys_of_providers_are_refused_by_whatever_path() {
     let gateway = Gateway::start().await;
     let upstream = crate::harness::Upstream::replying(|_| reply::json(200, &json!({}))).await;

@@ -213,6 +213,10 @@ impl<'a> Turn<'a, '_> {
                 }
                 self.judge_whole(guarded, resolved, answer, attempt).await
             }
+            Outcome::Stream(stream) if stream.head.status == 200 && !answers_are_judged(guarded.shape) => {
+                notes.skip(Direction::Output, &guarded.output);
+                Ok(softened(Outcome::Stream(stream), attempt))
+            }
             Outcome::Stream(stream) if stream.head.status == 200 => {
                 self.judge_stream(guarded, resolved, stream, attempt).await
             }
