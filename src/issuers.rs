@@ -198,7 +198,7 @@ fn verify(
         let claims = Claims::read(&claims)?;
         // Issuers may share a key: one of those that have it must take the token for its own.
         let own = set.as_ref().and_then(|(_, published)| published.issuer.as_deref());
-        match trust.check(set.as_ref().map(|(uri, _)| &**uri), own, &claims) {
+        match trust.check(set.as_ref().map(|(uri, _)| &**uri), own, claims.issue()) {
             Ok(()) => {
                 proven = Some((set, claims));
                 break;

@@ -20,6 +20,7 @@ mod read;
 mod strategy;
 mod tree;
 
+pub use crate::model_name::split_model;
 pub use breaker::Breaker;
 pub use breakers::{BreakerSet, Breakers};
 pub use compiler::{Context, Problem};
@@ -116,11 +117,6 @@ impl Named {
         let place: Vec<&str> = leaf.path.split(['.', '[', ']']).filter(|s| !s.is_empty()).skip(1).collect();
         Self { slug, path: [&place[..], &[key]].concat().join(",") }
     }
-}
-
-/// `@slug/model` taken apart; the model may itself hold slashes.
-pub fn split_model(model: &str) -> Option<(&str, &str)> {
-    model.strip_prefix('@')?.split_once('/').filter(|(slug, rest)| !slug.is_empty() && !rest.is_empty())
 }
 
 #[cfg(test)]

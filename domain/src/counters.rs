@@ -1,7 +1,8 @@
 //! Counters of limits as a port: one call takes from all limits of a stage or from none, and what was taken is
 //! settled or given back later. Knows no policy: a counter is a key, a window and a number.
 
-use crate::ports::{Fut, Holder};
+use crate::future::Fut;
+use crate::holder::Holder;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,6 @@
 //! A process that shares the configuration with others, as it tells of itself.
 
-use crate::ports::Revision;
+use crate::revision::Revision;
 use crate::time::Timestamp;
 use uuid::Uuid;
 

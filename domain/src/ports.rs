@@ -30,15 +30,18 @@ mod standings;
 mod token_counts;
 mod tokens;
 mod trials;
-mod vault;
 
+pub use crate::future::Fut;
+pub use crate::holder::Holder;
+pub use crate::revision::{Changes, Revision};
+pub use crate::vault::{Vault, VaultError};
 pub use alerts::AlertStandings;
 pub use assignments::{Assignment, SharedAssignments};
 pub use batch_outputs::{BatchOutputs, NewOutput, OutputStays};
 pub use blobs::{BlobBounds, BlobError, Blobs, BlobsKept, MOST_BLOB_PIECE, NewBlob, StoredBlob};
 pub use config::{
-    Batch, Changes, Compare, ConfigStore, Decide, Directory, History, HistoryStep, KeepHistory, Live, MOST_VERSIONS,
-    Rejection, ResourceQuery, Revision, WriteError,
+    Batch, Compare, ConfigStore, Decide, Directory, History, HistoryStep, KeepHistory, Live, MOST_VERSIONS, Rejection,
+    ResourceQuery, WriteError,
 };
 pub use credential_trials::{CredentialTrial, CredentialTrials, CredentialUntried, CredentialVerdict};
 pub use doorkeeper::Doorkeeper;
@@ -65,16 +68,10 @@ pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
 pub use owned::{MOST_OWNED_LISTED, OwnedObject, OwnedObjects, OwnedPlace};
 pub use records::{Ledger, LogStore, NamedMetadata, RecordAppend, RecordQuery, RecordSums, Repricing, Retention};
 pub use secret_standings::{SecretStanding, SecretStandings};
-pub use standings::{Entity, EntityQuery, Holder, Standings, Which};
+pub use standings::{Entity, EntityQuery, Standings, Which};
 pub use token_counts::{TokenCount, TokenCounts, TokenSubject, TooBusyToCount};
 pub use tokens::Tokens;
 pub use trials::{GuardrailTrial, GuardrailTrials, TrialError, TrialSubject};
-pub use vault::{Vault, VaultError};
-
-use std::future::Future;
-use std::pin::Pin;
-
-pub type Fut<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

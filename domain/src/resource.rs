@@ -38,6 +38,8 @@ pub mod sign_on;
 pub mod signing_key;
 pub mod workspace;
 
+pub use crate::invalid::Invalid;
+
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -178,19 +180,6 @@ pub struct AuditQuery {
     /// Zero-based page and its size.
     pub page: u64,
     pub page_size: u64,
-}
-
-/// A rule that a document breaks: answered as 400 with the field named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    pub field: String,
-    pub rule: String,
-}
-
-impl Invalid {
-    pub fn new(field: impl Into<String>, rule: impl Into<String>) -> Self {
-        Self { field: field.into(), rule: rule.into() }
-    }
 }
 
 /// Names and slugs are at most 255 characters and a name is not blank.

@@ -7,12 +7,20 @@ mod source;
 pub use source::{HashiCorp, SecretSource, SourceFields, VaultLogin, check_path};
 
 use crate::egress::{BaseUrl, Trusted};
-use crate::resource::Invalid;
-use crate::resource::secret_reference::ValueFormat;
+use crate::invalid::Invalid;
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
+
+/// What the value of a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValueFormat {
+    String,
+    /// It must be JSON.
+    Json,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SecretManager {

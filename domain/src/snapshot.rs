@@ -29,11 +29,12 @@ use crate::id::{
     SigningKeyId, UserId, WorkspaceId,
 };
 use crate::keys::KeyHash;
-use crate::ports::{Changes, Revision, Vault};
 use crate::resource::person::{OrgRole, WorkspaceRole};
 use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
+use crate::revision::{Changes, Revision};
 use crate::secret_source::SecretText;
+use crate::vault::Vault;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;

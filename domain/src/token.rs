@@ -1,80 +1,19 @@
 //! Tokens of the issuers that an organisation trusts: what their claims say, and the key
 //! that such a token stands for while it lives. Pure: verifies no signature, fetches nothing, reads no clock.
 
-mod bad_claim;
-mod claims;
-mod key_set;
-mod limits;
+pub use crate::claims::{Claimed, ClaimedLimits, Claims, McpGrant, Token};
+pub use crate::key_set::{BadKeySet, KeyNumbers, KeySet, PublicKey};
+pub use crate::trust::{BadClaim, TokenRule, Trust};
 
-pub use bad_claim::BadClaim;
-pub use claims::{Claims, McpGrant};
-pub use key_set::{BadKeySet, KeyNumbers, KeySet, PublicKey};
-pub use limits::Claimed;
-
-use crate::id::{ClaimId, GrantId, KeyId, McpServerId, OrgId, WorkspaceId};
+use crate::id::{ClaimId, KeyId, McpServerId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
-use crate::resource::limits::Limits;
 use crate::scope::{Scope, Scopes};
 use crate::snapshot::{Defaults, Key, Org, Person, SavedGrant, Snapshot, UseMark, Workspace};
 use crate::time::Timestamp;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// Whose signatures an organisation accepts.
-#[derive(Debug, Default, PartialEq)]
-pub struct Trust {
-    /// Where its issuers publish their keys; all are merged.
-    pub uris: Vec<Arc<str>>,
-    /// Keys that were written down instead.
-    pub inline: Arc<KeySet>,
-    pub rules: Vec<TokenRule>,
-}
-
-/// What tokens of one issuer must say: who issued them, and for whom (RFC 7519, 4.1.1 and 4.1.3).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TokenRule {
-    /// Where the issuer publishes its keys; `None`: the keys that were written down.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jwks_uri: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iss: Option<String>,
-    /// One of them must be among the token's; without any, the token's are not looked at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub aud: Vec<String>,
-}
-
-impl TokenRule {
-    pub fn check(&self, claims: &Claims) -> Result<(), BadClaim> {
-        if self.iss.is_some() && self.iss != claims.issuer {
-            return Err(bad_claim::bad("iss", "names another issuer than the one whose key it is signed with"));
-        }
-        if !self.aud.is_empty() && !claims.audience.iter().any(|a| self.aud.contains(a)) {
-            return Err(bad_claim::bad("aud", "does not name this gateway"));
-        }
-        Ok(())
-    }
-}
-
-impl Trust {
-    pub fn is_empty(&self) -> bool {
-        self.uris.is_empty() && self.inline.is_empty()
-    }
-
-    /// Of tokens signed by a key that was found there; `None`: by one that was written down. `own` is what the issuer calls
-    /// itself, where it is known: tokens have to say so unless a rule says what else.
-    pub fn check(&self, uri: Option<&str>, own: Option<&str>, claims: &Claims) -> Result<(), BadClaim> {
-        let mut rules = self.rules.iter().filter(|rule| rule.jwks_uri.as_deref() == uri);
-        let named = rules.clone().any(|rule| rule.iss.is_some());
-        if !named && own.is_some() && own != claims.issuer.as_deref() {
-            return Err(bad_claim::bad("iss", "names another issuer than the one whose key it is signed with"));
-        }
-        rules.try_for_each(|rule| rule.check(claims))
-    }
-}
 
 /// Why a token opens nothing, in words for whoever sent it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -144,28 +83,6 @@ pub fn still_means(claims: &Claims, snapshot: &Snapshot, org: &Org, workspace: &
 pub fn is_barred(claims: &Claims, org: &Org) -> bool {
     let names = [claims.user.as_deref(), claims.subject.as_deref()];
     names.into_iter().flatten().any(|name| org.directory().bars(name))
-}
-
-/// What only a token has.
-#[derive(Debug)]
-pub struct Token {
-    pub limits: Vec<ClaimedLimits>,
-    /// For whom it was issued.
-    pub audience: Vec<String>,
-    pub mcp: McpGrant,
-    /// Of a token of the gateway's own: what stands behind it.
-    pub grant: Option<GrantId>,
-    /// Of a token of an issuer that one MCP server has of its own: that server.
-    pub server: Option<McpServerId>,
-}
-
-/// What a token is limited to, together with all tokens that are counted as it is.
-#[derive(Debug)]
-pub struct ClaimedLimits {
-    pub id: ClaimId,
-    /// For people: the limit's id, else whom the token is of.
-    pub name: Arc<str>,
-    pub limits: Limits,
 }
 
 /// The key that a token stands for: of its workspace, for as long as the token lives. Its id is that of its subject

@@ -327,8 +327,8 @@ async fn the_output_of_a_batch_is_read_by_the_batch_and_paid_for_once() {
         assert_eq!(answer.text().lines().count(), 3, "round {round}: {}", answer.text());
         assert!(answer.text().contains("line-2"), "as the provider has it");
     }
-    assert_eq!(reads(&upstream, "file-out-one").len(), 4, "three times for the client, and once to count");
     counted(&gateway, "batch_one", 4).await;
+    assert_eq!(reads(&upstream, "file-out-one").len(), 4, "three times for the client, and once to count");
     let none = Upstream::replying(|seen| match path(seen) {
         "/batches/batch_one" => reply::json(200, &told("one", "in_progress", false)),
         _ => reply::error(404, &[]),

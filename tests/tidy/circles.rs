@@ -149,6 +149,61 @@ fn files_do_not_need_each_other_in_circles() {
     judge("circles of files", &offences);
 }
 
+/// The modules beside each other at the root of a crate, each with those that it names, by what the root gives out too.
+fn tops(root: &str, all: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let inside = || all.iter().filter(|s| !s.is_test && s.path.starts_with(root));
+    let first = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
+    let own = |source: &Source| module(&source.path[root.len()..]).unwrap_or_default();
+    let tops: BTreeSet<String> = inside().map(|source| first(&own(source))).filter(|top| !top.is_empty()).collect();
+    let given: BTreeMap<String, String> = inside()
+        .filter(|source| own(source).is_empty())
+        .flat_map(|source| named("", source))
+        .filter_map(|path| Some((path.rsplit_once("::")?.1.to_owned(), first(&path))))
+        .collect();
+    let mut out: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in inside().filter(|source| !own(source).is_empty()) {
+        let top = first(&own(source));
+        let names = named(&own(source), source).into_iter().map(|path| first(&path));
+        let named = names.filter_map(|name| if tops.contains(&name) { Some(name) } else { given.get(&name).cloned() });
+        out.entry(top.clone()).or_default().extend(named.filter(|name| *name != top));
+    }
+    out
+}
+
+/// A module and the parts of it may name each other; what stands beside each other may not.
+#[test]
+fn nouns_do_not_need_each_other_in_circles() {
+    let edges = tops("domain/src/", &sources());
+    assert!(edges.len() > 30, "{edges:?}");
+    let mut offences = Vec::new();
+    for (from, below) in &edges {
+        for to in below.iter().filter(|to| leads(&edges, to, from)) {
+            offences.push(Offence::new(format!("{from} -> {to}"), "is part of a circle"));
+        }
+    }
+    judge("circles of nouns", &offences);
+}
+
+#[test]
+fn modules_at_the_root_are_found_by_what_is_given_out() {
+    let source = |path: &str, code: &str| Source {
+        path: path.to_owned(),
+        text: String::new(),
+        code: code.to_owned(),
+        is_test: false,
+    };
+    let all = [
+        source("x/src/lib.rs", "pub mod a;\npub mod b;\npub use b::{Given, Other};\n"),
+        source("x/src/a.rs", "mod part;\nuse crate::Given;\n"),
+        source("x/src/a/part.rs", "use super::Thing;\nuse crate::c::D;\n"),
+        source("x/src/b.rs", "use std::fmt;\n"),
+        source("x/src/c.rs", "use crate::a::part::E;\n"),
+    ];
+    let found = tops("x/src/", &all);
+    let of = |top: &str| found[top].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!((of("a"), of("b"), of("c")), (vec!["b", "c"], vec![], vec!["a"]));
+}
+
 #[test]
 fn what_a_file_needs_is_found() {
     let modules: BTreeSet<String> =

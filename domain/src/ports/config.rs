@@ -5,19 +5,10 @@ use super::{AnswerMark, Fut, StoreError};
 use crate::id::{OrgId, WorkspaceId};
 use crate::record::Page;
 use crate::resource::{Audit, AuditQuery, Kind, Stored, StoredVersion};
+use crate::revision::{Changes, Revision};
 use crate::snapshot::{RowProblem, Snapshot};
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// Number of the last committed change of the configuration. Starts at 0, grows by one with each write.
-pub type Revision = i64;
-
-/// Rows with the revision they are complete up to. From `load`, live rows only; from `since`, tombstones too.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    pub revision: Revision,
-    pub rows: Vec<Stored>,
-}
 
 /// What one write puts down, decided inside the transaction.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Which models a key or token may call, by their names and by the providers that they are called through. Knows no
 //! provider: whoever asks says by which names a model goes.
 
-use crate::config::split_model;
 use crate::glob::Glob;
+use crate::model_name::split_model;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 use crate::cloud;
 use crate::id::{SecretReferenceId, WorkspaceId};
 use crate::secret_source::SecretManager;
+pub use crate::secret_source::ValueFormat;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,14 +42,6 @@ pub struct SecretMapping {
     pub secret_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_format: Option<ValueFormat>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ValueFormat {
-    String,
-    /// It must be JSON.
-    Json,
 }
 
 /// What a `target_field` means.

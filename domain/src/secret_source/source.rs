@@ -2,7 +2,7 @@
 
 use super::{AskedMachine, SecretManager, TokenReader};
 use crate::cloud::{self, Grant, Settings, SignIn};
-use crate::resource::Invalid;
+use crate::invalid::Invalid;
 use crate::secret::Secret;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;

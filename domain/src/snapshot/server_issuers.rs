@@ -3,8 +3,8 @@
 
 use super::{ManagedMcpServer, McpBehind, Snapshot, Workspace};
 use crate::id::McpServerId;
+use crate::key_set::KeySet;
 use crate::resource::mcp_external_auth::{JwtValidation, McpExternalAuth};
-use crate::token::KeySet;
 use std::sync::Arc;
 
 /// Who signs people in for one server, ready to be asked of each token.

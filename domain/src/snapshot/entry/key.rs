@@ -1,6 +1,7 @@
 //! An API key, found by the hash of its secret.
 
 use super::{Build, Draft, Entry, doc, shared};
+use crate::claims::Token;
 use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
@@ -11,7 +12,6 @@ use crate::resource::rotation::{RotationPolicy, Transition};
 use crate::resource::{Kind, Stored};
 use crate::scope::Scopes;
 use crate::time::Timestamp;
-use crate::token::Token;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

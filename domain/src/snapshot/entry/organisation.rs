@@ -16,7 +16,7 @@ use crate::resource::organisation::Organisation;
 use crate::resource::security::Security;
 use crate::resource::{Kind, Stored};
 use crate::snapshot::prices::OrgPrices;
-use crate::token::Trust;
+use crate::trust::Trust;
 use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! Sign-ins of clients at MCP servers, and the keys that sign their tokens.
 
 use super::{Build, Draft, Entry, doc, keep};
+use crate::claims::McpGrant;
 use crate::id::{GrantId, KeyId, OrgId, SigningKeyId, UserId, WorkspaceId};
-use crate::ports::Revision;
 use crate::resource::mcp_grant::McpSignIn;
 use crate::resource::signing_key::SigningKey;
 use crate::resource::{Kind, Stored};
+use crate::revision::Revision;
 use crate::time::Timestamp;
-use crate::token::McpGrant;
 use std::sync::Arc;
 
 /// What somebody allowed a client.

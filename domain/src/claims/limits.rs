@@ -1,10 +1,10 @@
 //! Limits that an issuer writes into a token, in the words of the Admin API.
 
-use super::bad_claim::{BadClaim, bad};
 use crate::resource::budget::{Amount, Budget, Reset, Spend};
 use crate::resource::limits::{Limits, RateLimit};
 use crate::resource::policy::Unit;
 use crate::time::Timestamp;
+use crate::trust::{BadClaim, bad};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -1,12 +1,17 @@
 //! The claims of a token, read once its signature is known to be good.
 
-use super::bad_claim::{BadClaim, bad};
-use super::limits::{self, Claimed};
+mod limits;
+
+pub use limits::Claimed;
+
+use crate::id::{ClaimId, GrantId, McpServerId};
 use crate::metadata::{self, Refused};
+use crate::resource::limits::Limits;
 use crate::resource::mcp_reach::McpReach;
 use crate::resource::model_reach::ModelReach;
 use crate::scope::{Scope, Scopes};
 use crate::time::Timestamp;
+use crate::trust::{BadClaim, TokenIssue, bad};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -185,6 +190,34 @@ fn date(claims: &Map<String, Value>, name: &'static str) -> Result<Option<Timest
     Ok(Some(Timestamp(micros)))
 }
 
+/// What only a token has.
+#[derive(Debug)]
+pub struct Token {
+    pub limits: Vec<ClaimedLimits>,
+    /// For whom it was issued.
+    pub audience: Vec<String>,
+    pub mcp: McpGrant,
+    /// Of a token of the gateway's own: what stands behind it.
+    pub grant: Option<GrantId>,
+    /// Of a token of an issuer that one MCP server has of its own: that server.
+    pub server: Option<McpServerId>,
+}
+
+/// What a token is limited to, together with all tokens that are counted as it is.
+#[derive(Debug)]
+pub struct ClaimedLimits {
+    pub id: ClaimId,
+    /// For people: the limit's id, else whom the token is of.
+    pub name: Arc<str>,
+    pub limits: Limits,
+}
+
+impl Claims {
+    pub fn issue(&self) -> TokenIssue<'_> {
+        TokenIssue { issuer: self.issuer.as_deref(), audience: &self.audience }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -268,10 +301,10 @@ mod tests {
         ] {
             let claims = read(&said).expect("good claims");
             let trust = Trust { rules: vec![rule], ..Trust::default() };
-            let found = trust.check(Some("https://a.example/keys"), None, &claims).err().map(|b| b.claim);
+            let found = trust.check(Some("https://a.example/keys"), None, claims.issue()).err().map(|b| b.claim);
             assert_eq!(found, wrong, "{said}");
-            assert_eq!(trust.check(Some("https://b.example/keys"), None, &claims), Ok(()), "another issuer's");
-            assert_eq!(trust.check(None, None, &claims), Ok(()), "written down");
+            assert_eq!(trust.check(Some("https://b.example/keys"), None, claims.issue()), Ok(()), "another issuer's");
+            assert_eq!(trust.check(None, None, claims.issue()), Ok(()), "written down");
         }
     }
 
