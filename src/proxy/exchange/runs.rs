@@ -8,14 +8,16 @@ use crate::clock;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
 use crate::proxy::{objects, own_objects, target};
+use gateway_domain::Operation;
 use gateway_providers::EndedRun;
 use http::Method;
 
 /// The call is about one run, whose answer must be read whole where it is no stream.
 pub(super) fn are_meant(request: &Request) -> bool {
-    let tail = request.ask.route.tail();
-    // Few calls have the word in their path at all.
-    tail.contains("/threads/") && is_about_one(tail)
+    let route = &request.ask.route;
+    // Every call is asked this: most are told by their operation.
+    matches!(route.operation, Operation::CreateRun | Operation::ModifyRun | Operation::Proxy)
+        && is_about_one(route.tail())
 }
 
 /// `/threads/runs` makes a thread with its run; below a thread there are its runs, and what is done about one.
