@@ -19,7 +19,7 @@ impl HealthComponents {
     }
 
     /// In the order in which they were added.
-    pub(crate) fn tell(&self) -> Vec<Part> {
+    pub(crate) fn report(&self) -> Vec<Part> {
         self.0.lock().iter().map(|tell| tell()).collect()
     }
 }

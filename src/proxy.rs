@@ -314,7 +314,7 @@ impl Gateway {
                 Ok(None) => {}
                 Ok(Some(told)) => {
                     let answer = KeptAnswer::Json(told);
-                    let told = own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records);
+                    let told = own_objects::deliver(self.own_parts(), session, (&request, answer), &mut ctx.records);
                     return Box::pin(told).await;
                 }
                 Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
@@ -331,7 +331,7 @@ impl Gateway {
             None => {}
             Some(Ok(body)) => {
                 let told = local::CatalogAnswer { request: &request, routing: &routing, body };
-                return Box::pin(local::tell(self, session, told, &mut ctx.records)).await;
+                return Box::pin(local::deliver(self, session, told, &mut ctx.records)).await;
             }
             Some(Err(fault)) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
@@ -373,7 +373,7 @@ impl Gateway {
         call: KeptCall,
     ) -> pingora::Result<bool> {
         match own_objects::answer(self.own_parts(), session, &request, call).await {
-            Ok(answer) => own_objects::tell(self.own_parts(), session, (&request, answer), &mut ctx.records).await,
+            Ok(answer) => own_objects::deliver(self.own_parts(), session, (&request, answer), &mut ctx.records).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
@@ -414,7 +414,7 @@ impl Gateway {
             Err(fault) => Err(fault),
         };
         match made {
-            Ok(answer) => own_objects::tell(own, session, (&request, answer), &mut ctx.records).await,
+            Ok(answer) => own_objects::deliver(own, session, (&request, answer), &mut ctx.records).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
@@ -444,7 +444,7 @@ impl Gateway {
         match ask.mint(&*self.calls.ids, &request, &routing) {
             Ok(body) => {
                 let told = local::CatalogAnswer { request: &request, routing: &routing, body };
-                local::tell(self, session, told, &mut ctx.records).await
+                local::deliver(self, session, told, &mut ctx.records).await
             }
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }

@@ -162,7 +162,7 @@ impl Writer {
         let help = "Records that wait for the writer, 65,536 at most";
         metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
         let (shedding, away) = (Degraded::default(), Degraded::default());
-        standing::tell(&parts, &metrics, &shedding, &away);
+        standing::report(&parts, &metrics, &shedding, &away);
         let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), away, ends);
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));

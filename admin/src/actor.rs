@@ -223,7 +223,7 @@ impl NotLetIn {
     }
 
     /// Leaves a trace of it.
-    pub(crate) fn tell(self, app: &App, parts: &Parts, at: Timestamp) -> Problem {
+    pub(crate) fn report(self, app: &App, parts: &Parts, at: Timestamp) -> Problem {
         app.door.note(TurnedAway {
             stranger: *self.stranger,
             at,

@@ -146,7 +146,7 @@ where
         let around = WriteView { app, snapshot, changes };
         let batch = decide(&around)?;
         around.plus(&batch.rows)?;
-        Ok(Batch { compare: Some(difference::tell), history: Some(history::step), ..batch })
+        Ok(Batch { compare: Some(difference::note_changes), history: Some(history::step), ..batch })
     };
     let written = app.store.write(seen, Box::new(|c| checked(c).map_err(|p: Problem| Box::new(p) as Rejection))).await;
     let changes = written.map_err(|error| match error {
@@ -333,7 +333,7 @@ impl<'a> Origin<'a> {
     }
 
     /// `request` is the body with its secrets masked.
-    pub(crate) fn tell(&self, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
+    pub(crate) fn audit(&self, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
         self.tell_event(action.name(), row, request)
     }
 
@@ -359,7 +359,7 @@ impl<'a> Origin<'a> {
     }
 
     /// Of what is kept beside the configuration.
-    pub(crate) fn tell_of(&self, action: &str, thing: &AuditedThing<'_>, request: &Map<String, Value>) -> Audit {
+    pub(crate) fn audit_of(&self, action: &str, thing: &AuditedThing<'_>, request: &Map<String, Value>) -> Audit {
         let details = json!({
             "request_id": self.request_id,
             "name": thing.name,
@@ -459,5 +459,5 @@ fn headers(given: &HeaderMap, app: &App) -> BTreeMap<String, String> {
 
 /// The audit row of a call; `request` is the body with its secrets masked.
 pub(crate) fn audit(call: &Call, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
-    Origin::of_call(call).tell(action, row, request)
+    Origin::of_call(call).audit(action, row, request)
 }

@@ -43,7 +43,7 @@ pub(crate) fn compare(path: &str, old: &Value, new: &Value, out: &mut Vec<Value>
 }
 
 /// Adds to what is told of a change what the row was before it.
-pub(crate) fn tell(before: &Stored, after: &Stored, told: &mut Audit) {
+pub(crate) fn note_changes(before: &Stored, after: &Stored, told: &mut Audit) {
     let Ok(Value::Object(mut details)) = serde_json::from_str(&told.details) else { return };
     let mut changes = Vec::new();
     if after.deleted_at.is_some() {

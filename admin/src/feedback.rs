@@ -22,7 +22,7 @@ const MODEL_MICROS: i64 = 7 * 86_400 * 1_000_000;
 pub(crate) fn routes() -> Vec<Route> {
     const WRITE: &[Scope] = &[Scope::named("logs.write"), Scope::named("feedbacks.write")];
     vec![
-        authed(Method::POST, "/feedback", WRITE, "Say what a call was worth", tell).takes::<NewFeedback>().asks(HERE),
+        authed(Method::POST, "/feedback", WRITE, "Say what a call was worth", create).takes::<NewFeedback>().asks(HERE),
         authed(Method::PUT, "/feedback/{id}", WRITE, "Change what was said of a call", change)
             .takes::<ChangedFeedback>()
             .asks(HERE),
@@ -79,7 +79,7 @@ fn place(call: &Call) -> Result<FeedbackPlace, Problem> {
     Ok(FeedbackPlace { org: call.actor.org, workspace })
 }
 
-async fn tell(call: Call) -> Result<Reply, Problem> {
+async fn create(call: Call) -> Result<Reply, Problem> {
     let place = place(&call)?;
     let mut told = Vec::new();
     for OneGiven { given, under } in one_or_several::<NewFeedback>(&call, MOST_AT_ONCE)? {

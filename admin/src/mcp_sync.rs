@@ -250,7 +250,7 @@ async fn learn(
         if !changed.is_empty() {
             noted.insert("changed_definitions".to_owned(), json!(changed));
         }
-        let audit = vec![Origin::of_upkeep(app).tell(Action::Update, &rows[0], &noted)];
+        let audit = vec![Origin::of_upkeep(app).audit(Action::Update, &rows[0], &noted)];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     commit(app, seen, decide).await?;

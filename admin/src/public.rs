@@ -44,7 +44,7 @@ fn ready(app: &App) -> Reply {
 fn status(app: &App) -> Reply {
     let parts = app.status.parts();
     let well = parts.iter().all(|part| part.trouble.is_none());
-    let parts: Map<String, Value> = parts.into_iter().map(|part| (part.name.to_owned(), tell(part))).collect();
+    let parts: Map<String, Value> = parts.into_iter().map(|part| (part.name.to_owned(), render_part(part))).collect();
     let not_ready = app.status.ready().err();
     Reply::json(json!({
         "status": if well { "ok" } else { "degraded" },
@@ -56,7 +56,7 @@ fn status(app: &App) -> Reply {
     }))
 }
 
-fn tell(part: Part) -> Value {
+fn render_part(part: Part) -> Value {
     let mut facts = part.facts;
     facts.insert("status".into(), if part.trouble.is_some() { "degraded" } else { "ok" }.into());
     if let Some(why) = part.trouble {

@@ -86,7 +86,7 @@ async fn answer(app: &App, request: Request) -> Result<Reply, RegistryFault> {
     let mut headers = parts.headers.clone();
     headers.remove(header::COOKIE);
     let now = app.now();
-    let actor = Actor::authenticate(app, &headers, now).await.map_err(|refused| refused.tell(app, &parts, now))?;
+    let actor = Actor::authenticate(app, &headers, now).await.map_err(|refused| refused.report(app, &parts, now))?;
     actor.require(LIST)?;
     let public = app.public_url.as_deref();
     let public = public.ok_or_else(|| {

@@ -154,7 +154,7 @@ pub(crate) async fn views<R: Resource>(rows: &[Stored], call: &Call) -> Result<V
 pub(crate) async fn told<R: Resource>(rows: &[Row<R>], call: &Call) -> Result<Vec<Value>, Problem> {
     let mut views: Vec<Value> = rows.iter().map(|row| R::view(row, call)).collect();
     limits::count(call, rows, &mut views).await?;
-    last_use::tell(call, rows, &mut views).await?;
+    last_use::show(call, rows, &mut views).await?;
     Ok(views)
 }
 

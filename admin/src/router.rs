@@ -224,7 +224,7 @@ async fn answer(
     };
     let now = app.now();
     let (mut parts, body) = request.into_parts();
-    let actor = Actor::authenticate(&app, &parts.headers, now).await.map_err(|who| who.tell(&app, &parts, now))?;
+    let actor = Actor::authenticate(&app, &parts.headers, now).await.map_err(|who| who.report(&app, &parts, now))?;
     let attempt = Attempt::of(&app, route, &actor, &parts, now, request_id);
     let done = async {
         actor.require(any_of)?;

@@ -93,7 +93,7 @@ impl Adapter for Anthropic {
         match call.dialect {
             Dialect::Anthropic => native::failure(self.info.slug, status, body),
             Dialect::OpenAi | Dialect::Google => match ProviderError::read(body) {
-                Some(trouble) => trouble.tell(self.info.slug, status, Dialect::OpenAi),
+                Some(trouble) => trouble.render(self.info.slug, status, Dialect::OpenAi),
                 None => without_json(self.info.slug, status, body, Dialect::OpenAi),
             },
         }

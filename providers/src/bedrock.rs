@@ -147,7 +147,7 @@ impl Adapter for Bedrock {
     fn failed(&self, call: &Call<'_>, status: u16, head: &HeaderMap, body: &Bytes) -> Failure {
         let kind = head.get("x-amzn-errortype").and_then(|v| v.to_str().ok());
         match trouble::of_body(kind, body) {
-            Some(trouble) => trouble.tell(SLUG, status, call.dialect),
+            Some(trouble) => trouble.render(SLUG, status, call.dialect),
             None => without_json(SLUG, status, body, call.dialect),
         }
     }

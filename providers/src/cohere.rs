@@ -90,7 +90,7 @@ impl Adapter for Cohere {
 
     fn failure(&self, call: &Call<'_>, status: u16, body: &Bytes) -> Failure {
         match ProviderError::read(body) {
-            Some(trouble) => trouble.tell(SLUG, status, call.dialect),
+            Some(trouble) => trouble.render(SLUG, status, call.dialect),
             None => without_json(SLUG, status, body, call.dialect),
         }
     }
@@ -120,14 +120,14 @@ fn named<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
 
 fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let unreadable = || match ProviderError::read(body).filter(|t| !t.message.starts_with('{')) {
-        Some(trouble) => trouble.tell(SLUG, trouble.status(), call.dialect),
+        Some(trouble) => trouble.render(SLUG, trouble.status(), call.dialect),
         None => failure::unreadable(SLUG, "the answer", body, call.dialect),
     };
     let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
     let (mut reader, mut steps) = (CohereReader::new(call.model), Vec::with_capacity(8));
     match reader.whole(answer, &mut steps) {
         Ok(()) => Ok(translate::whole(call, SLUG, &reader, &steps)),
-        Err(EventError::ProviderError(trouble)) => Err(trouble.tell(SLUG, trouble.status(), call.dialect)),
+        Err(EventError::ProviderError(trouble)) => Err(trouble.render(SLUG, trouble.status(), call.dialect)),
         Err(EventError::Unreadable) => Err(unreadable()),
     }
 }

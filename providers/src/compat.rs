@@ -278,7 +278,7 @@ impl Adapter for &'static Row {
         if self.has(Quirk::BaseResp)
             && let Some(trouble) = base_resp::trouble(body)
         {
-            return Err(trouble.tell(self.info.slug, trouble.status(), call.dialect));
+            return Err(trouble.render(self.info.slug, trouble.status(), call.dialect));
         }
         if let Some(shape) = self.shape(call.operation) {
             return shape.response(self.info.slug, call, body);

@@ -65,7 +65,7 @@ impl ProviderError {
     }
 
     /// E4 for an OpenAI client, Anthropic's error object for an Anthropic one.
-    pub(crate) fn tell(&self, slug: &str, status: u16, dialect: Dialect) -> Failure {
+    pub(crate) fn render(&self, slug: &str, status: u16, dialect: Dialect) -> Failure {
         let message = cut(&self.message);
         let body = match dialect {
             Dialect::OpenAi | Dialect::Google => json!({
@@ -107,7 +107,7 @@ pub(crate) fn unreadable(slug: &str, what: &str, body: &[u8], dialect: Dialect) 
         "" => format!("{what} is empty"),
         shown => format!("{what} is not what its API allows: {shown}"),
     };
-    ProviderError { kind: Some("api_error".to_owned()), ..ProviderError::new(message) }.tell(slug, 502, dialect)
+    ProviderError { kind: Some("api_error".to_owned()), ..ProviderError::new(message) }.render(slug, 502, dialect)
 }
 
 /// An answer that was to be JSON; it was paid for all the same.
@@ -117,13 +117,13 @@ pub(crate) fn no_json(slug: &str, usage: Option<Usage>, dialect: Dialect) -> Fai
         kind,
         ..ProviderError::new("the model did not answer with the JSON object that was asked for")
     };
-    Failure { usage: usage.map(Box::new), ..trouble.tell(slug, 502, dialect) }
+    Failure { usage: usage.map(Box::new), ..trouble.render(slug, 502, dialect) }
 }
 
 /// A stream that would have to be held for ever.
 pub(crate) fn oversized(slug: &str, dialect: Dialect) -> Failure {
     let kind = Some("api_error".to_owned());
-    ProviderError { kind, ..ProviderError::new("an event of the stream is above 8 MiB") }.tell(slug, 502, dialect)
+    ProviderError { kind, ..ProviderError::new("an event of the stream is above 8 MiB") }.render(slug, 502, dialect)
 }
 
 /// What the error types of OpenAI's and Anthropic's APIs stand for, and the codes of Alibaba's
@@ -247,16 +247,16 @@ mod tests {
     #[test]
     fn keys_stay_out_of_records() {
         let t = ProviderError::new("Incorrect API key provided: sk-abcdefghijklmnop. See the page.");
-        assert_eq!(t.tell("x", 401, Dialect::OpenAi).message, "Incorrect API key provided: *** See the page.");
+        assert_eq!(t.render("x", 401, Dialect::OpenAi).message, "Incorrect API key provided: *** See the page.");
         assert_eq!(
-            ProviderError::new("é".repeat(2000)).tell("x", 400, Dialect::OpenAi).message.chars().count(),
+            ProviderError::new("é".repeat(2000)).render("x", 400, Dialect::OpenAi).message.chars().count(),
             MAX_MESSAGE
         );
     }
 
     #[test]
     fn told_in_either_dialect() {
-        let f = ProviderError::new("no").tell("groq", 429, Dialect::OpenAi);
+        let f = ProviderError::new("no").render("groq", 429, Dialect::OpenAi);
         let body: Value = serde_json::from_slice(&f.body).expect("JSON");
         assert_eq!(
             body,

@@ -173,7 +173,7 @@ pub(crate) fn trouble(body: &[u8]) -> Option<ProviderError> {
 
 pub(crate) fn failure(slug: &str, status: u16, body: &[u8], dialect: Dialect) -> Failure {
     match trouble(body).or_else(|| ProviderError::read(body)) {
-        Some(trouble) => trouble.tell(slug, status, dialect),
+        Some(trouble) => trouble.render(slug, status, dialect),
         None => without_json(slug, status, body, dialect),
     }
 }

@@ -147,7 +147,7 @@ impl Adapter for OracleChat {
         let (mut reader, mut steps) = (OracleReader::new(call.model, call.dice), Vec::with_capacity(8));
         match reader.whole(body, &mut steps) {
             Ok(()) => Ok(translate::whole(call, SLUG, &reader, &steps)),
-            Err(EventError::ProviderError(trouble)) => Err(trouble.tell(SLUG, trouble.status(), call.dialect)),
+            Err(EventError::ProviderError(trouble)) => Err(trouble.render(SLUG, trouble.status(), call.dialect)),
             Err(EventError::Unreadable) => Err(failure::unreadable(SLUG, "the answer", body, call.dialect)),
         }
     }

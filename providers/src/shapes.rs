@@ -30,7 +30,7 @@ pub(crate) use pictures::{
 };
 pub(crate) use rerank::{
     COHERE_RERANK, DEEPINFRA_RERANK, FIREWORKS_RERANK, RERANK, RerankAsk, Scored, TEI, VOYAGE, refuse_more_than,
-    search_units, tell,
+    render, search_units,
 };
 pub(crate) use speech::MINIMAX;
 

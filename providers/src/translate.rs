@@ -140,7 +140,7 @@ impl Flow {
     /// What the client must know of an event that is none.
     pub(crate) fn failure(&self, bad: EventError, data: &[u8]) -> Failure {
         match bad {
-            EventError::ProviderError(trouble) => trouble.tell(self.slug, trouble.status(), self.dialect),
+            EventError::ProviderError(trouble) => trouble.render(self.slug, trouble.status(), self.dialect),
             EventError::Unreadable => failure::unreadable(self.slug, "an event of the stream", data, self.dialect),
         }
     }

@@ -137,7 +137,7 @@ impl Adapter for Generate {
         let told: Generated<'_> = read(body).ok_or_else(unreadable)?;
         if speaks(told.error) {
             let trouble = ProviderError::read(body).unwrap_or_default();
-            return Err(trouble.tell(SLUG, trouble.status(), call.dialect));
+            return Err(trouble.render(SLUG, trouble.status(), call.dialect));
         }
         let text = told.text_output.ok_or_else(unreadable)?;
         let written = Usage {
@@ -243,7 +243,7 @@ impl GeneratedStream {
             };
             if speaks(told.error) {
                 let trouble = ProviderError::read(&data).unwrap_or_default();
-                let failure = trouble.tell(SLUG, trouble.status(), self.dialect);
+                let failure = trouble.render(SLUG, trouble.status(), self.dialect);
                 if self.seen.quiet() {
                     return Err(failure);
                 }

@@ -154,7 +154,7 @@ impl CheckedLines {
         self.total += 1;
         if self.total > super::MOST_LINES {
             let message = format!("The file has more than {} lines", super::MOST_LINES);
-            self.tell(line, "too_many_lines", message, None);
+            self.note_problem(line, "too_many_lines", message, None);
             return true;
         }
         self.look(line, endpoint);
@@ -165,38 +165,50 @@ impl CheckedLines {
         let asked = match line.read() {
             Ok(asked) => asked,
             Err(e) => {
-                return self.tell(line, "invalid_json_line", format!("This line is no request of a batch: {e}"), None);
+                return self.note_problem(
+                    line,
+                    "invalid_json_line",
+                    format!("This line is no request of a batch: {e}"),
+                    None,
+                );
             }
         };
         let (is_object, text) = (asked.body.get().starts_with('{'), asked.body.get());
         if asked.custom_id.is_empty() || asked.custom_id.len() > LONGEST_ID {
             let message = format!("custom_id must have 1 to {LONGEST_ID} bytes");
-            return self.tell(line, "invalid_custom_id", message, Some("custom_id"));
+            return self.note_problem(line, "invalid_custom_id", message, Some("custom_id"));
         }
         let digest = Sha256::digest(asked.custom_id.as_bytes());
         if !self.ids.insert(std::array::from_fn(|place| digest[place])) {
             let message = "This custom_id stands on an earlier line as well".to_owned();
-            return self.tell(line, "duplicate_custom_id", message, Some("custom_id"));
+            return self.note_problem(line, "duplicate_custom_id", message, Some("custom_id"));
         }
         if asked.method != "POST" {
-            return self.tell(line, "invalid_method", "method must be POST".to_owned(), Some("method"));
+            return self.note_problem(line, "invalid_method", "method must be POST".to_owned(), Some("method"));
         }
         if asked.url != endpoint {
             let message = format!("url must be the endpoint of the batch, {endpoint}");
-            return self.tell(line, "mismatched_endpoint", message, Some("url"));
+            return self.note_problem(line, "mismatched_endpoint", message, Some("url"));
         }
         let body = serde_json::from_str::<BodyAsked>(text);
         match &body {
-            _ if !is_object => self.tell(line, "invalid_body", "body must be an object".to_owned(), Some("body")),
+            _ if !is_object => {
+                self.note_problem(line, "invalid_body", "body must be an object".to_owned(), Some("body"))
+            }
             Ok(BodyAsked { stream: Some(true), .. }) => {
-                self.tell(line, "invalid_body", "body must not ask for a stream".to_owned(), Some("body.stream"));
+                self.note_problem(
+                    line,
+                    "invalid_body",
+                    "body must not ask for a stream".to_owned(),
+                    Some("body.stream"),
+                );
             }
             Ok(body) => {
                 let model = body.model.as_ref().and_then(Value::as_str).unwrap_or_default();
                 self.look_up(line, model);
             }
             Err(_) => {
-                self.tell(line, "invalid_body", "stream must be true or false".to_owned(), Some("body.stream"));
+                self.note_problem(line, "invalid_body", "stream must be true or false".to_owned(), Some("body.stream"));
             }
         }
     }
@@ -204,7 +216,7 @@ impl CheckedLines {
     fn look_up(&mut self, line: &FileLine, model: &str) {
         match self.models.get(model) {
             Some(None) => {}
-            Some(Some(why)) => self.tell(line, MODEL_REFUSED, why.clone(), Some("body.model")),
+            Some(Some(why)) => self.note_problem(line, MODEL_REFUSED, why.clone(), Some("body.model")),
             // The rest is seen when it is asked.
             None if self.models.len() >= MOST_MODELS => {}
             None => self.unknown_model = Some(model.to_owned()),
@@ -214,12 +226,12 @@ impl CheckedLines {
     /// Whether the model may be asked for that nobody knew at this line.
     pub(super) fn judge(&mut self, line: &FileLine, model: String, refusal: Option<String>) {
         if let Some(why) = &refusal {
-            self.tell(line, MODEL_REFUSED, why.clone(), Some("body.model"));
+            self.note_problem(line, MODEL_REFUSED, why.clone(), Some("body.model"));
         }
         self.models.insert(model, refusal);
     }
 
-    fn tell(&mut self, line: &FileLine, code: &str, message: String, param: Option<&str>) {
+    fn note_problem(&mut self, line: &FileLine, code: &str, message: String, param: Option<&str>) {
         let (code, param) = (code.to_owned(), param.map(ToOwned::to_owned));
         self.problems.push(BatchProblem { code, message, param, line: Some(line.number) });
     }

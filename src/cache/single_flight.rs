@@ -73,7 +73,7 @@ impl Default for SingleFlight {
 }
 
 impl SingleFlight {
-    fn tell(&self, change: impl FnOnce(&mut FlightAnswer)) {
+    fn update(&self, change: impl FnOnce(&mut FlightAnswer)) {
         change(&mut self.told.lock());
         self.changed.send_replace(());
     }
@@ -185,7 +185,7 @@ impl Leader {
 
     pub(crate) fn begin(&mut self, head: AnswerHead) {
         if let Some(flight) = &self.flight {
-            flight.tell(|told| {
+            flight.update(|told| {
                 told.phase = FlightPhase::Answering;
                 told.head = Some(head.clone());
             });
@@ -203,7 +203,7 @@ impl Leader {
             self.leave(FlightPhase::Lost);
         } else if let Some(flight) = &self.flight {
             let piece = Bytes::copy_from_slice(piece);
-            flight.tell(|told| told.pieces.push(piece));
+            flight.update(|told| told.pieces.push(piece));
         }
         self.too_large |= self.body.len() + piece.len() > self.cache.largest;
         if self.too_large {
@@ -247,7 +247,7 @@ impl Leader {
         let Some(flight) = self.flight.take() else { return };
         // First out of the table, so that nobody joins what has ended.
         self.cache.land(&self.key, Some(&flight));
-        flight.tell(|told| told.phase = phase);
+        flight.update(|told| told.phase = phase);
     }
 }
 

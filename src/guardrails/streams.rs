@@ -210,7 +210,7 @@ impl StreamJudge {
             _ => {
                 self.has_text_left |= self.guard.is_none() || !heard.text.is_empty();
                 self.out.pass(events, heard.event.clone());
-                self.tell(heard.lane, &heard.text);
+                self.note_released(heard.lane, &heard.text);
             }
         }
     }
@@ -228,7 +228,7 @@ impl StreamJudge {
     }
 
     /// Notes a piece of text that leaves.
-    fn tell(&mut self, lane: TextLane, text: &str) {
+    fn note_released(&mut self, lane: TextLane, text: &str) {
         let Some((_, told)) = self.told.iter_mut().find(|(known, _)| *known == lane && self.tells_twice) else {
             return;
         };

@@ -245,8 +245,8 @@ impl<'a> Exchange<'a> {
             match hooks {
                 // What guardrails make of an answer says nothing of who gave it, nor does a request that never went up.
                 Some(hooks) if hooks.is_input_denied() => {}
-                Some(hooks) if hooks.output.is_some() => self.routing.tell(self.request, 200),
-                _ => self.routing.tell(self.request, outcome.status()),
+                Some(hooks) if hooks.output.is_some() => self.routing.record(self.request, 200),
+                _ => self.routing.record(self.request, outcome.status()),
             }
         }
         if outcome.status() == 101 {
@@ -372,7 +372,7 @@ impl<'a> Exchange<'a> {
                 _ if denied => 200,
                 _ => record.status,
             };
-            self.routing.tell(self.request, told);
+            self.routing.record(self.request, told);
         }
         let uploaded = self.client.upload().is_some();
         if uploaded {

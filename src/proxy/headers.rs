@@ -163,7 +163,7 @@ impl GatewayHeaders {
     }
 
     /// What no record could hold is ignored: nothing depends on it.
-    fn tell(&mut self, what: &str, value: &HeaderValue) {
+    fn note_client(&mut self, what: &str, value: &HeaderValue) {
         let Some(text) = value.to_str().ok().filter(|t| (1..=128).contains(&t.len())) else { return };
         let client = Arc::make_mut(self.client.get_or_insert_default());
         let field = match what {
@@ -203,7 +203,7 @@ impl GatewayHeaders {
             "span-id" => self.traced.get_or_insert_default().span_id = Some(short(name, text()?)?),
             "span-name" => self.traced.get_or_insert_default().span_name = Some(short(name, text()?)?),
             "parent-span-id" => self.traced.get_or_insert_default().parent_span_id = Some(short(name, text()?)?),
-            "runtime" | "runtime-version" | "package-version" => self.tell(suffix, value),
+            "runtime" | "runtime-version" | "package-version" => self.note_client(suffix, value),
             "metadata" => self.metadata = read_metadata(name, value)?,
             "cache-force-refresh" => self.cache_refresh = flag(name, text()?)?,
             "cache-namespace" => self.cache_namespace = Some(short(name, text()?)?),

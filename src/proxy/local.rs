@@ -131,7 +131,7 @@ fn single(request: &Request) -> Option<String> {
 }
 
 /// Tells what the catalogue said.
-pub(crate) async fn tell(
+pub(crate) async fn deliver(
     gateway: &Gateway,
     session: &mut Session,
     told: CatalogAnswer<'_>,

@@ -257,7 +257,7 @@ impl ListPart {
 }
 
 /// Answers, and leaves a record.
-pub(crate) async fn tell(
+pub(crate) async fn deliver(
     own: OwnParts<'_>,
     session: &mut Session,
     (request, answer): (&Request, KeptAnswer),

@@ -260,8 +260,8 @@ impl Routing {
     }
 
     /// Books what the current target answered with its circuit breaker.
-    pub(crate) fn tell(&self, request: &Request, status: u16) {
-        self.plan.tell(status, request.now().micros() / 1000, self.breakers.as_deref().unwrap_or_default());
+    pub(crate) fn record(&self, request: &Request, status: u16) {
+        self.plan.record(status, request.now().micros() / 1000, self.breakers.as_deref().unwrap_or_default());
     }
 
     /// Moves to the target that comes after an answer of `status`, if one does. Before it is used,

@@ -152,7 +152,7 @@ impl Status for Process {
 
     fn parts(&self) -> Vec<Part> {
         let mut all = vec![self.proxy(), self.configuration(), self.counters()];
-        all.extend(self.parts.tell());
+        all.extend(self.parts.report());
         all
     }
 

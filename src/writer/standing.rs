@@ -11,7 +11,7 @@ use serde_json::json;
 /// Of the journal's bound, in percent: from here on an operator has to act before records go.
 const NEARLY_FULL: u64 = 90;
 
-pub(super) fn tell(parts: &HealthComponents, metrics: &Metrics, shedding: &Degraded, away: &Degraded) {
+pub(super) fn report(parts: &HealthComponents, metrics: &Metrics, shedding: &Degraded, away: &Degraded) {
     let (counts, shedding, behind) = (metrics.clone(), shedding.clone(), away.clone());
     parts.add(move || {
         let depth = counts.journal();

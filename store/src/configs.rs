@@ -91,7 +91,7 @@ impl ConfigStore for Database {
                 Err(WriteError::Rejected(_) | WriteError::Repeated) => {}
             }
             let written = written?;
-            self.notices().tell();
+            self.notices().notify();
             Ok(written)
         })
     }

@@ -40,7 +40,7 @@ impl Notices {
     }
 
     /// Kept for whoever waits next, so a write between two waits is not missed.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         if let Self::Local(notify) = self {
             notify.notify_one();
         }

@@ -80,7 +80,7 @@ impl Database {
         let mut lease = self.lease(Side::Write).await?;
         let outcome = timeout(LIMIT, reseal(lease.session(), old, new)).await;
         let done = lease.finish(outcome)?;
-        self.notices().tell();
+        self.notices().notify();
         Ok(done)
     }
 }

@@ -91,7 +91,7 @@ pub(super) struct RatedCalls {
 }
 
 impl RatedCalls {
-    pub(super) fn tell(&self, value: &SmolStr, stat: &mut Stat<'_>) {
+    pub(super) fn fill(&self, value: &SmolStr, stat: &mut Stat<'_>) {
         if let Some((opinions, calls)) = self.by_value.get(value) {
             (stat.opinions, stat.rated) = (*opinions, *calls);
         }

@@ -128,7 +128,7 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
         .map(|cell| {
             let mut stat = Stat::default();
             stat.add(cell);
-            rated.tell(&cell.values[0], &mut stat);
+            rated.fill(&cell.values[0], &mut stat);
             (cell, stat)
         })
         .collect();

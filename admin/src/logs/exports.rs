@@ -100,12 +100,12 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     if !call.app.exports.create(&export, MOST_EXPORTS).await? {
         return Err(limited(format!("an organisation has at most {MOST_EXPORTS} exports: remove some")));
     }
-    tell(&call, "create", &export).await;
+    audit(&call, "create", &export).await;
     Ok(Reply::json(json!({"id": export.id, "total": export.request.total, "object": "export"})))
 }
 
 /// In the audit trail, once it is done: who takes logs away, which of them, and where to.
-async fn tell(call: &Call, action: &'static str, export: &LogExport) {
+async fn audit(call: &Call, action: &'static str, export: &LogExport) {
     let told = json!({
         "filters": serde_json::from_str::<Value>(&export.request.filters).unwrap_or_default(),
         "requested_data": export.request.fields.iter().map(|field| field.name()).collect::<Vec<_>>(),
@@ -114,7 +114,7 @@ async fn tell(call: &Call, action: &'static str, export: &LogExport) {
     let Value::Object(told) = told else { return };
     let name = export.request.description.as_str();
     let thing = AuditedThing { kind: "log_export", id: export.id, org: export.org, workspace: export.workspace, name };
-    let audit = vec![Origin::of_call(call).tell_of(action, &thing, &told)];
+    let audit = vec![Origin::of_call(call).audit_of(action, &thing, &told)];
     let seen = call.snapshot().revision;
     if let Err(problem) = call.commit(seen, |_| Ok(Batch { audit, ..Batch::default() })).await {
         tracing::warn!(export = %export.id, action, why = problem.message, "an export is missing in the audit trail");
@@ -138,7 +138,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     }
     drop_file(&call, &export).await?;
     let total = request.total;
-    tell(&call, "update", &LogExport { request, ..export.clone() }).await;
+    audit(&call, "update", &LogExport { request, ..export.clone() }).await;
     Ok(Reply::json(json!({"id": export.id, "total": total, "object": "export"})))
 }
 
@@ -155,7 +155,7 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         return Err(changed_meanwhile());
     }
     drop_file(&call, &export).await?;
-    tell(&call, "delete", &export).await;
+    audit(&call, "delete", &export).await;
     Ok(Reply::json(json!({})))
 }
 
@@ -203,7 +203,7 @@ async fn start(call: Call) -> Result<Reply, Problem> {
     let job = NewJob { id, kind, org, payload, progress, wait, most_tries: TRIES, most_open: MOST_OPEN };
     match call.app.jobs.enqueue(&job).await? {
         Enqueued::New | Enqueued::Known => {
-            tell(&call, "start", &export).await;
+            audit(&call, "start", &export).await;
             Ok(message("Export started"))
         }
         Enqueued::Full => Err(limited(format!("{MOST_OPEN} exports are in progress: wait for one, or cancel it"))),
@@ -235,7 +235,7 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
     };
     // One that ended at this very moment needs nothing.
     call.app.jobs.cancel(export.org, job).await?;
-    tell(&call, "cancel", &export).await;
+    audit(&call, "cancel", &export).await;
     Ok(message("Export cancelled"))
 }
 
@@ -248,7 +248,7 @@ async fn download(call: Call) -> Result<Reply, Problem> {
     if there.is_none_or(|blob| !blob.is_whole || blob.expires_at.is_some_and(|end| end <= call.now)) {
         return Err(missing("file of this export, whose time is over: start it again"));
     }
-    tell(&call, "download", &export).await;
+    audit(&call, "download", &export).await;
     Ok(Reply::json(json!({"signed_url": file::link(&call, &export, job)})))
 }
 

@@ -21,7 +21,7 @@ impl Author<'_> {
     pub(super) fn audit(&self, app: &App, action: Action, row: &Stored, told: &Map<String, Value>) -> Audit {
         match self {
             Self::Call(call) => audit(call, action, row, told),
-            Self::Operator => Origin::of_operator(app).tell(action, row, told),
+            Self::Operator => Origin::of_operator(app).audit(action, row, told),
         }
     }
 

@@ -88,10 +88,10 @@ pub(super) async fn begin(
         let mut batch = Batch::default();
         batch.rows.extend(signing::first_key(app, &around.snapshot)?);
         if let Some(oldest) = oldest.filter(|row| around.snapshot.grant(GrantId(row.id)).is_some()) {
-            batch.audit.push(origin.tell(Action::Delete, &oldest, &Map::new()));
+            batch.audit.push(origin.audit(Action::Delete, &oldest, &Map::new()));
             batch.rows.push(oldest);
         }
-        batch.audit.push(origin.tell(Action::Create, &row, &told));
+        batch.audit.push(origin.audit(Action::Create, &row, &told));
         batch.rows.push(row);
         Ok(batch)
     };
@@ -187,7 +187,7 @@ pub(super) async fn end(visit: &OauthVisit, org: OrgId, grant: GrantId, why: &st
         if around.since(Kind::McpGrant, gone.id, gone.version - 1).is_some_and(|row| row.deleted_at.is_some()) {
             return Ok(Batch::default());
         }
-        let audit = vec![Origin::of_visit(&visit.visit, doc.user).tell(Action::Delete, &gone, &told)];
+        let audit = vec![Origin::of_visit(&visit.visit, doc.user).audit(Action::Delete, &gone, &told)];
         Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
     };
     commit(app, seen, decide).await?;

@@ -127,8 +127,8 @@ pub async fn rotate_signing_key(app: &App, at_once: bool) -> Result<String, Prob
     let id = row.id.to_string();
     let decide = |_: &WriteView<'_>| {
         let origin = Origin::of_operator(app);
-        let mut audit = vec![origin.tell(Action::Rotate, &row, &Map::new())];
-        audit.extend(old.iter().map(|gone| origin.tell(Action::Delete, gone, &Map::new())));
+        let mut audit = vec![origin.audit(Action::Rotate, &row, &Map::new())];
+        audit.extend(old.iter().map(|gone| origin.audit(Action::Delete, gone, &Map::new())));
         let rows = std::iter::once(row).chain(old).collect();
         Ok(Batch { rows, audit, ..Batch::default() })
     };

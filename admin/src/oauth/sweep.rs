@@ -36,7 +36,7 @@ pub(crate) async fn sweep(app: &App, now: Timestamp) -> Result<(), Problem> {
             let kind = |row: &Stored| Kind::parse(&row.kind);
             rows.retain(|row| kind(row).is_some_and(|kind| around.since(kind, row.id, row.version - 1).is_none()));
             let origin = Origin::of_upkeep(app);
-            let audit = rows.iter().map(|row| origin.tell(Action::Delete, row, &Map::new())).collect();
+            let audit = rows.iter().map(|row| origin.audit(Action::Delete, row, &Map::new())).collect();
             Ok(Batch { rows, audit, ..Batch::default() })
         };
         commit(app, seen, decide).await?;

@@ -90,7 +90,7 @@ async fn by_code(
     if store.turn_grant(id, 0, now, until).await? != RefreshTurn::Turned {
         return Err(OauthFault::grant());
     }
-    tell(visit, &found, &found.scope, 1)
+    issue_tokens(visit, &found, &found.scope, 1)
 }
 
 async fn by_refresh(
@@ -112,7 +112,7 @@ async fn by_refresh(
     let scope = narrowed(&found, form.text("scope"))?;
     let until = now.plus_micros(refresh::LASTS_MICROS);
     match store.turn_grant(brought.grant, brought.number, now, until).await? {
-        RefreshTurn::Turned => tell(visit, &found, &scope, brought.number + 1),
+        RefreshTurn::Turned => issue_tokens(visit, &found, &scope, brought.number + 1),
         RefreshTurn::Reused => {
             grant::end(visit, brought.org, brought.grant, "an old refresh token was brought").await?;
             Err(OauthFault::grant())
@@ -171,7 +171,7 @@ fn narrowed(grant: &SavedGrant, asked: Option<&str>) -> Result<String, OauthFaul
     Ok(names.join(" "))
 }
 
-fn tell(visit: &OauthVisit, grant: &SavedGrant, scope: &str, number: i64) -> Result<Reply, OauthFault> {
+fn issue_tokens(visit: &OauthVisit, grant: &SavedGrant, scope: &str, number: i64) -> Result<Reply, OauthFault> {
     let app = visit.app();
     let next = RefreshToken { grant: grant.id, org: grant.org, number };
     Ok(Reply::json(json!({

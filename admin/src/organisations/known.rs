@@ -64,7 +64,7 @@ pub(super) fn told_to_both(call: &Call, changes: Vec<(Action, Stored)>, told: &M
         let mut own = audit(call, action, &row, told);
         (own.org, own.workspace) = (call.actor.org.0, None);
         if row.org != call.actor.org.0 {
-            batch.audit.push(operator.tell(action, &row, &Map::new()));
+            batch.audit.push(operator.audit(action, &row, &Map::new()));
         }
         batch.audit.push(own);
         batch.rows.push(row);

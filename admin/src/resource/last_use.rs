@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::route::Call;
 use serde_json::{Value, json};
 
-pub(super) async fn tell<R: Resource>(call: &Call, rows: &[Row<R>], views: &mut [Value]) -> Result<(), Problem> {
+pub(super) async fn show<R: Resource>(call: &Call, rows: &[Row<R>], views: &mut [Value]) -> Result<(), Problem> {
     // Either every row of a kind is a key or none is.
     let keys: Vec<_> = rows.iter().filter_map(R::used_as).collect();
     if keys.is_empty() {

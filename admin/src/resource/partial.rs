@@ -6,7 +6,7 @@ mod fork;
 use super::edition::{
     HasEditions, KeptVersion, asked, check_description, edition, fits, history, publish, state, status,
 };
-use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, tell};
+use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, show_sharing};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found};
 use super::{NewRow, NumberedState, Resource, Row, Slug, create, delete, update};
 use crate::change::WriteView;
@@ -291,7 +291,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         let mut view = row.common("partial");
         view.insert("collection_id".into(), json!(row.workspace));
         let mut view = Value::Object(view);
-        tell(&mut view, row, &call)?;
+        show_sharing(&mut view, row, &call)?;
         data.push(view);
     }
     Ok(Reply::json(PartialDocument::listed(rows.len() as u64, data)))
@@ -301,7 +301,7 @@ async fn show(call: Call) -> Result<Reply, Problem> {
     let row = locate_readable::<PartialDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = asked(&call, &row).await?;
     let mut view = one(&row, kept.number, Some(&kept.edition));
-    tell(&mut view, &row, &call)?;
+    show_sharing(&mut view, &row, &call)?;
     Ok(Reply::json(view))
 }
 

@@ -7,7 +7,7 @@ mod versions;
 mod view;
 
 use super::edition::{HasEditions, asked, check_description, edition, fits, publish, state};
-use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, tell};
+use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, show_sharing};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found, named};
 use super::{NewRow, NumberedState, Resource, Row, Slug, config, delete, insert, update};
 use crate::change::WriteView;
@@ -353,7 +353,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let mut data = Vec::new();
     for row in paging.cut(&rows) {
         let mut view = view::listed(row);
-        tell(&mut view, row, &call)?;
+        show_sharing(&mut view, row, &call)?;
         data.push(view);
     }
     Ok(Reply::json(PromptDocument::listed(rows.len() as u64, data)))
@@ -363,7 +363,7 @@ async fn show(call: Call) -> Result<Reply, Problem> {
     let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = asked(&call, &row).await?;
     let mut view = view::one(&row, kept.number, Some(&kept.edition));
-    tell(&mut view, &row, &call)?;
+    show_sharing(&mut view, &row, &call)?;
     Ok(Reply::json(view))
 }
 

@@ -283,7 +283,7 @@ pub(super) async fn listed<R: Shareable>(call: &Call, home: &Arc<Workspace>) -> 
 }
 
 /// Adds to a view what the workspace may do with it, and for its owner with whom it is shared.
-pub(super) fn tell<R: Shareable>(view: &mut Value, row: &Row<R>, call: &Call) -> Result<(), Problem> {
+pub(super) fn show_sharing<R: Shareable>(view: &mut Value, row: &Row<R>, call: &Call) -> Result<(), Problem> {
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let elsewhere = named.is_some_and(|here| row.workspace != Some(here));
     if let Value::Object(fields) = view {

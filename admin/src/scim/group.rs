@@ -113,7 +113,7 @@ impl Resource for DirectoryGroup {
 impl ScimListed for DirectoryGroup {
     const TYPE: &'static ResourceType = &GROUPS;
 
-    fn tell(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
+    fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
         let mut out = Map::new();
         out.insert("schemas".to_owned(), json!([GROUP.id]));
         out.insert("id".to_owned(), json!(row.id));

@@ -25,7 +25,7 @@ const MESSAGE: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 pub(super) trait ScimListed: Resource {
     const TYPE: &'static ResourceType;
     /// As it is shown, before anything of it is cut; what the selection leaves out need not be made.
-    fn tell(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value>;
+    fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value>;
     /// Ids of all that a filter may hold for, where memory knows; `None`: any.
     fn candidates(filter: &ScimFilter, call: &Call) -> Option<Vec<Uuid>>;
     /// How much of a page it takes, 1 for what is of no size.
@@ -70,7 +70,7 @@ pub(super) async fn list<R: ScimListed>(call: Call) -> Result<Reply, Problem> {
             break;
         }
         room = room.saturating_sub(weight);
-        resources.push(selection.cut(R::tell(row, &call, &selection)));
+        resources.push(selection.cut(R::render(row, &call, &selection)));
     }
     Ok(Reply::typed(
         MEDIA_TYPE,
@@ -146,7 +146,7 @@ impl<R: ScimListed> ScimMatches<'_, R> {
             }
             for stored in &page.rows {
                 let row: Row<R> = Row::read(stored)?;
-                if !holds(filter, &R::tell(&row, call, &needed)) {
+                if !holds(filter, &R::render(&row, call, &needed)) {
                     continue;
                 }
                 self.total += 1;

@@ -57,7 +57,7 @@ pub(super) fn routes() -> Vec<Route> {
 impl ScimListed for User {
     const TYPE: &'static ResourceType = &USERS;
 
-    fn tell(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
+    fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
         let mut out = profile::shown(row);
         if selection.shows("groups") {
             let groups = group::shown_of(call, UserId(row.id));

@@ -51,7 +51,7 @@ pub(super) struct WrittenRow<R> {
 }
 
 fn reply<R: ScimWritten>(call: &Call, row: &Row<R>, selection: &AttributeSelection) -> Reply {
-    let shown = selection.cut(R::tell(row, call, selection));
+    let shown = selection.cut(R::render(row, call, selection));
     Reply::typed(MEDIA_TYPE, Value::Object(shown)).tagged(tag(row.version))
 }
 

@@ -62,7 +62,7 @@ impl Entrance<'_> {
     }
 
     fn note(&mut self, action: Action, user: UserId, row: Stored) {
-        self.batch.audit.push(Origin::of_visit(self.visit, user).tell(action, &row, &Map::new()));
+        self.batch.audit.push(Origin::of_visit(self.visit, user).audit(action, &row, &Map::new()));
         self.batch.rows.push(row);
     }
 

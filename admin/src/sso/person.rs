@@ -51,12 +51,12 @@ pub(super) async fn admit(
         let session = begin(app, &after, &workspace, user, settings.session_seconds)?;
         let origin = Origin::of_visit(visit, user);
         let stored = session.row.stored()?;
-        batch.audit.push(origin.tell(Action::Create, &stored, &Map::from_iter([("sign_in".to_owned(), json!(true))])));
+        batch.audit.push(origin.audit(Action::Create, &stored, &Map::from_iter([("sign_in".to_owned(), json!(true))])));
         batch.rows.push(stored);
         let ending: BTreeSet<Uuid> =
             batch.rows.iter().filter(|row| row.deleted_at.is_some()).map(|row| row.id).collect();
         for gone in ended(app, around, keys, user)?.into_iter().filter(|gone| !ending.contains(&gone.id)) {
-            batch.audit.push(origin.tell(Action::Delete, &gone, &Map::new()));
+            batch.audit.push(origin.audit(Action::Delete, &gone, &Map::new()));
             batch.rows.push(gone);
         }
         secret = Some(session.secret);

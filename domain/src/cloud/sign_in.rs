@@ -72,7 +72,7 @@ pub struct OciKey {
 }
 
 impl AwsKeys {
-    fn tell(&self, say: &mut impl FnMut(&str)) {
+    fn for_each_part(&self, say: &mut impl FnMut(&str)) {
         say(&self.id);
         say(self.secret.expose());
         say(self.token.as_ref().map_or("", |token| token.expose()));
@@ -148,7 +148,7 @@ impl Grant {
     pub fn new(sign_in: SignIn) -> Self {
         let mut hash = Sha256::new();
         // Lengths keep `ab`,`c` apart from `a`,`bc`.
-        sign_in.tell(&mut |part: &str| {
+        sign_in.for_each_part(&mut |part: &str| {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
         });
@@ -173,7 +173,7 @@ impl SignIn {
         matches!(self, Self::AwsKeys(_) | Self::AwsRole(_) | Self::AwsHost { .. })
     }
 
-    fn tell(&self, say: &mut impl FnMut(&str)) {
+    fn for_each_part(&self, say: &mut impl FnMut(&str)) {
         match self {
             Self::ServiceAccount(a) => {
                 let parts = [&a.email, a.key.expose(), &a.token_uri, &a.scope];
@@ -216,7 +216,7 @@ impl SignIn {
             }
             Self::AwsKeys(keys) => {
                 say("aws-keys");
-                keys.tell(say);
+                keys.for_each_part(say);
             }
             Self::OciKey(key) => {
                 say("oci-key");
@@ -227,7 +227,7 @@ impl SignIn {
                 [&role.arn, &role.session, &role.region].into_iter().for_each(|p| say(p));
                 say(role.external_id.as_deref().unwrap_or_default());
                 match &role.keys {
-                    Some(keys) => keys.tell(say),
+                    Some(keys) => keys.for_each_part(say),
                     None => say("\0host"),
                 }
             }

@@ -75,7 +75,7 @@ impl Breaker {
     }
 
     /// Books an answer. What comes in while open (all targets were, so all are used) does not count.
-    pub fn tell(&self, status: u16, now_ms: i64) {
+    pub fn record(&self, status: u16, now_ms: i64) {
         if self.is_open(now_ms) {
             return;
         }
@@ -141,15 +141,15 @@ mod tests {
     fn failures_within_a_window_open_it_for_one_cooldown() {
         let b = breaker(Some(3), None, 1, None);
         for (i, status) in [503, 200, 502, 200].into_iter().enumerate() {
-            b.tell(status, START + i64::try_from(i).unwrap_or(0));
+            b.record(status, START + i64::try_from(i).unwrap_or(0));
         }
         assert!(!b.is_open(START + 4));
         assert_eq!(b.state(START + 4), State { open_until_ms: None, seen: 4, failed: 2, opened: 0 });
-        b.tell(504, START + 10);
+        b.record(504, START + 10);
         assert!(b.is_open(START + 10) && b.is_open(START + 10 + COOLDOWN - 1));
         assert_eq!(b.state(START + 11).open_until_ms, Some(START + 10 + COOLDOWN));
         assert!(!b.is_open(START + 10 + COOLDOWN), "closed again after the cooldown");
-        b.tell(503, START + 10 + COOLDOWN);
+        b.record(503, START + 10 + COOLDOWN);
         let after = b.state(START + 10 + COOLDOWN);
         assert_eq!((after.open_until_ms, after.failed, after.opened), (None, 1, 1), "and it starts afresh");
     }
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn old_failures_are_forgotten() {
         let b = breaker(Some(2), None, 1, None);
-        b.tell(503, START);
-        b.tell(503, START + COOLDOWN);
+        b.record(503, START);
+        b.record(503, START + COOLDOWN);
         assert!(!b.is_open(START + COOLDOWN), "the window of the first was over");
-        b.tell(503, START + COOLDOWN + 1000);
+        b.record(503, START + COOLDOWN + 1000);
         assert!(b.is_open(START + COOLDOWN + 1000));
     }
 
@@ -177,7 +177,7 @@ mod tests {
             (200, Some(&[200]), true),
         ] {
             let b = breaker(Some(1), None, 1, listed);
-            b.tell(status, START);
+            b.record(status, START);
             assert_eq!(b.is_open(START), fails, "{status} with {listed:?}");
         }
     }
@@ -185,17 +185,17 @@ mod tests {
     #[test]
     fn a_share_counts_once_enough_was_seen() {
         let b = breaker(None, Some(50.0), 4, None);
-        b.tell(503, START);
-        b.tell(503, START);
-        b.tell(200, START);
+        b.record(503, START);
+        b.record(503, START);
+        b.record(200, START);
         assert!(!b.is_open(START), "three is below the minimum");
-        b.tell(200, START);
+        b.record(200, START);
         assert!(!b.is_open(START), "a success never opens");
-        b.tell(503, START);
+        b.record(503, START);
         assert!(b.is_open(START), "three of five");
         let b = breaker(None, Some(50.0), 4, None);
         for status in [200, 200, 200, 503, 503] {
-            b.tell(status, START);
+            b.record(status, START);
         }
         assert!(!b.is_open(START), "two of five");
     }
@@ -204,7 +204,7 @@ mod tests {
     fn a_busy_window_keeps_its_share() {
         let b = breaker(Some(40_000), Some(60.0), 10, None);
         for i in 0..200_000 {
-            b.tell(if i % 2 == 0 { 200 } else { 503 }, START);
+            b.record(if i % 2 == 0 { 200 } else { 503 }, START);
         }
         assert!(!b.is_open(START));
         let state = b.state(START);

@@ -86,9 +86,9 @@ impl Plan {
     }
 
     /// Books what the current target answered with its circuit breaker.
-    pub fn tell(&self, status: u16, now_ms: i64, breakers: &[Arc<Breaker>]) {
+    pub fn record(&self, status: u16, now_ms: i64, breakers: &[Arc<Breaker>]) {
         if let Some(breaker) = self.leaf.breaker.and_then(|number| breakers.get(number)) {
-            breaker.tell(status, now_ms);
+            breaker.record(status, now_ms);
         }
     }
 

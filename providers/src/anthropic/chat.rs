@@ -25,7 +25,7 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let shape = read::<Shape<'_>>(body);
     if shape.as_ref().is_some_and(|s| s.error.is_some()) {
         let trouble = ProviderError::read(body).unwrap_or_default();
-        return Err(trouble.tell(slug, trouble.status(), call.dialect));
+        return Err(trouble.render(slug, trouble.status(), call.dialect));
     }
     let message = shape.filter(|s| s._content.is_some()).and_then(|_| read::<Message<'_>>(body));
     let Some(message) = message else { return Err(failure::unreadable(slug, "the answer", body, call.dialect)) };

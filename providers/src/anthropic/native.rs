@@ -70,7 +70,7 @@ pub(crate) fn failure(slug: &str, status: u16, body: &Bytes) -> Failure {
         Some(trouble) if read::<Shape>(body).is_some_and(|s| s.kind == "error") => {
             trouble.verbatim(status, body.clone())
         }
-        Some(trouble) => trouble.tell(slug, status, Dialect::Anthropic),
+        Some(trouble) => trouble.render(slug, status, Dialect::Anthropic),
         None => without_json(slug, status, body, Dialect::Anthropic),
     }
 }

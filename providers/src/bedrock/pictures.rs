@@ -164,7 +164,7 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     if let Some(why) = withheld {
         let kind = Some("invalid_request_error".to_owned());
         let trouble = ProviderError { kind, code: json!("content_policy_violation"), ..ProviderError::new(why) };
-        return Err(trouble.tell(slug, 400, call.dialect));
+        return Err(trouble.render(slug, 400, call.dialect));
     }
     if made.is_empty() {
         return Err(unreadable());

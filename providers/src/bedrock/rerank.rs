@@ -5,7 +5,7 @@
 use super::refused;
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure;
-use crate::shapes::{RerankAsk, Scored, refuse_more_than, search_units, tell};
+use crate::shapes::{RerankAsk, Scored, refuse_more_than, render, search_units};
 use bytes::Bytes;
 use gateway_domain::Fault;
 use serde_json::{Value, json};
@@ -53,5 +53,5 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let found = answer["results"].as_array().and_then(|all| all.iter().map(one).collect::<Option<Vec<_>>>());
     let documents = RerankAsk::read(call).map_or(0, |ask| ask.documents.len());
     let found = found.ok_or_else(unreadable)?;
-    tell(slug, call, &found, (None, Some(search_units(documents)))).ok_or_else(unreadable)
+    render(slug, call, &found, (None, Some(search_units(documents)))).ok_or_else(unreadable)
 }

@@ -147,7 +147,7 @@ impl Unwrapped {
     fn take(&mut self, frame: &Frame) -> Result<Bytes, Failure> {
         if frame.kind != Kind::Event {
             let trouble = of_frame(frame);
-            return Err(trouble.tell(self.slug, trouble.status(), self.dialect));
+            return Err(trouble.render(self.slug, trouble.status(), self.dialect));
         }
         let unreadable = || failure::unreadable(self.slug, "an event of the stream", &frame.payload, self.dialect);
         let data = unwrap(frame).ok_or_else(unreadable)?;

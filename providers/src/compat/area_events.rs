@@ -76,7 +76,7 @@ impl AreaGrammar {
         let kind = event.kind.as_ref().map_or("", |kind| &*kind.0);
         if kind == "error" || speaks(event.error) {
             let trouble = ProviderError::read(data).unwrap_or_default();
-            return Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+            return Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
         }
         seen.begin();
         if event.ends() {
@@ -155,7 +155,7 @@ impl SpokenBytes {
             let event: AreaEvent<'_> = read(&data).ok_or_else(unreadable)?;
             if speaks(event.error) {
                 let trouble = ProviderError::read(&data).unwrap_or_default();
-                return Err(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+                return Err(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
             }
             if let Some(audio) = &event.audio {
                 let sound = STANDARD.decode(audio.0.as_bytes()).map_err(|_| unreadable())?;

@@ -68,7 +68,7 @@ impl Grammar for CheckedChunks {
     fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
         let told = sse::data(event).and_then(|data| trouble(&data));
         match told {
-            Some(trouble) => Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi)),
+            Some(trouble) => Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi)),
             None => self.chunks.read(event, seen),
         }
     }

@@ -136,7 +136,7 @@ pub(super) fn adapted(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Resu
     let (mut reader, mut steps) = (ChatReader::default(), Vec::with_capacity(8));
     match reader.completion(body, &mut steps) {
         Ok(()) => Ok(translate::whole(call, slug, &reader, &steps)),
-        Err(EventError::ProviderError(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
+        Err(EventError::ProviderError(trouble)) => Err(trouble.render(slug, trouble.status(), call.dialect)),
         Err(EventError::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
     }
 }
@@ -159,7 +159,7 @@ pub(crate) fn openai_failure(slug: &str, status: u16, body: &Bytes) -> Failure {
     }
     match ProviderError::read(body) {
         Some(trouble) if read::<Shape>(body).is_some() => trouble.verbatim(status, named(slug, body)),
-        Some(trouble) => trouble.tell(slug, status, Dialect::OpenAi),
+        Some(trouble) => trouble.render(slug, status, Dialect::OpenAi),
         None => without_json(slug, status, body, Dialect::OpenAi),
     }
 }
@@ -177,7 +177,7 @@ pub(crate) fn without_json(slug: &str, status: u16, body: &[u8], dialect: Dialec
         "" => format!("status {status} without a body"),
         text => text.to_owned(),
     };
-    ProviderError::new(message).tell(slug, status, dialect)
+    ProviderError::new(message).render(slug, status, dialect)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl ResponsesGrammar {
             "response.failed" | "error" => {
                 let said = event.response.as_ref().and_then(|r| r.error).map_or(data, |error| error.get().as_bytes());
                 let trouble = ProviderError::read(said).unwrap_or_default();
-                return Verdict::Fail(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+                return Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
             }
             "response.output_item.added" => {
                 let kind = event.item.as_ref().and_then(|i| i.kind.as_ref()).map_or("", |k| &*k.0);

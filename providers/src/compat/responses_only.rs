@@ -44,7 +44,7 @@ pub(crate) fn answer(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Resul
     let (mut reader, mut steps) = (ResponsesReader::new(slug), Vec::with_capacity(8));
     match reader.whole(body, &mut steps) {
         Ok(()) => Ok(translate::whole(call, slug, &reader, &steps)),
-        Err(EventError::ProviderError(trouble)) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
+        Err(EventError::ProviderError(trouble)) => Err(trouble.render(slug, trouble.status(), call.dialect)),
         Err(EventError::Unreadable) => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
         },
     };
     if let Some(trouble) = trouble {
-        return Err(trouble.tell(slug, trouble.status(), call.dialect));
+        return Err(trouble.render(slug, trouble.status(), call.dialect));
     }
     let mut last = Vec::with_capacity(2);
     reader.close(&mut last);

@@ -141,7 +141,7 @@ struct Statistics {
 
 pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let unreadable = || match trouble(body) {
-        Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
+        Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", body, call.dialect),
     };
     let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;

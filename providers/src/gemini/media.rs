@@ -37,7 +37,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Made, Fault> {
 
 pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let unreadable = || match trouble(body) {
-        Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
+        Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", &body[..body.len().min(200)], call.dialect),
     };
     let answer: Value = serde_json::from_slice(body).map_err(|_| unreadable())?;

@@ -89,7 +89,7 @@ impl NativeShape for DashScopeSpeech {
     /// A whole answer is an error, or an address that nobody here fetches.
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         match ProviderError::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
-            Some(trouble) => Err(trouble.tell(slug, trouble.status(), call.dialect)),
+            Some(trouble) => Err(trouble.render(slug, trouble.status(), call.dialect)),
             None => Err(failure::unreadable(slug, "the answer", body, call.dialect)),
         }
     }
@@ -144,7 +144,7 @@ impl SpokenSamples {
             if output.is_null() && !event["code"].is_null() {
                 let trouble = ProviderError::read(&data).unwrap_or_default();
                 let status = status_beside(raw).unwrap_or_else(|| trouble.status());
-                return Err(trouble.tell(self.slug, status, Dialect::OpenAi));
+                return Err(trouble.render(self.slug, status, Dialect::OpenAi));
             }
             if let Some(samples) = output["audio"]["data"].as_str().filter(|data| !data.is_empty()) {
                 let samples = STANDARD.decode(samples).map_err(|_| unreadable())?;

@@ -148,7 +148,7 @@ impl NativeShape for Hearer {
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         let unreadable = || match ProviderError::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
-            Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
+            Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
             None => failure::unreadable(slug, "the answer", body, call.dialect),
         };
         let answer: Value = serde_json::from_slice(body).map_err(|_| unreadable())?;

@@ -44,7 +44,7 @@ impl MappedStream {
             };
             if event["type"] == "error" || event["error"].is_object() {
                 let trouble = ProviderError::read(&data).unwrap_or_default();
-                return Err(trouble.tell(self.slug, trouble.status(), Dialect::OpenAi));
+                return Err(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
             }
             let MappedEvent { told, usage, is_last } = (self.map)(&event);
             if let Some(told) = told {

@@ -53,7 +53,7 @@ fn pages(call: &Call<'_>, pages: u32) -> Usage {
 
 fn unreadable(slug: &str, call: &Call<'_>, body: &Bytes) -> Failure {
     match ProviderError::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
-        Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
+        Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", body, call.dialect),
     }
 }

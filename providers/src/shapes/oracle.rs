@@ -1,7 +1,7 @@
 //! Vectors and rerank of Oracle's own API (<https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference/20231130/>), which
 //! wants the compartment in the body and tells a shared model from an endpoint of one's own.
 
-use super::{NativeShape, RerankAsk, Scored, refused, tell};
+use super::{NativeShape, RerankAsk, Scored, refused, render};
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::answer::embeddings;
 use crate::failure;
@@ -109,6 +109,6 @@ impl NativeShape for OracleRerank {
         // It tells no usage; a search is billed for each hundred documents.
         let units = RerankAsk::read(call).map_or(0, |ask| ask.documents.len());
         let usage = used(&answer["usage"]).or_else(|| Some(super::search_units(units)));
-        tell(slug, call, &found, (answer["id"].as_str(), usage)).ok_or_else(unreadable)
+        render(slug, call, &found, (answer["id"].as_str(), usage)).ok_or_else(unreadable)
     }
 }

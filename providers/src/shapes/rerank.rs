@@ -6,7 +6,7 @@ mod ask;
 mod told;
 
 pub(crate) use ask::RerankAsk;
-pub(crate) use told::{Scored, search_units, tell, unreadable};
+pub(crate) use told::{Scored, render, search_units, unreadable};
 
 use super::object::Object;
 use super::{NativeShape, in_path, refused};
@@ -155,7 +155,7 @@ impl NativeShape for Reranker {
         if self.as_it_is && RerankAsk::read(call).is_err() {
             return Ok(Reply { body: body.clone(), usage, model: None });
         }
-        tell(slug, call, &found, (answer["id"].as_str(), usage)).ok_or_else(|| unreadable(slug, call, body))
+        render(slug, call, &found, (answer["id"].as_str(), usage)).ok_or_else(|| unreadable(slug, call, body))
     }
 }
 

@@ -109,7 +109,7 @@ impl<'a> JobPages<'a> {
         let Some(first) = self.first() else {
             let id = self.after.as_deref().unwrap_or_default();
             let told = ProviderError::new(format!("after: no job {id} is among those that the provider lists"));
-            return Err(told.tell(self.slug, 400, Dialect::OpenAi));
+            return Err(told.render(self.slug, 400, Dialect::OpenAi));
         };
         let rest = &self.jobs[first..];
         let data: Vec<Value> = rest.iter().take(self.most).map(TuningJob::shown).collect();

@@ -52,7 +52,7 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
         let why = all.iter().find_map(|one| one["raiFilteredReason"].as_str()).unwrap_or("no picture was made");
         let kind = Some("invalid_request_error".to_owned());
         let trouble = ProviderError { kind, code: json!("content_policy_violation"), ..ProviderError::new(why) };
-        return Err(trouble.tell(slug, 400, call.dialect));
+        return Err(trouble.render(slug, 400, call.dialect));
     }
     let usage = Usage { images: data.len() as u64, ..Usage::default() };
     let told = json!({ "created": call.now_ms.div_euclid(1000), "data": data, "provider": slug });

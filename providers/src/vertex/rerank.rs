@@ -4,7 +4,7 @@
 
 use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
 use crate::failure;
-use crate::shapes::{RerankAsk, Scored, refuse_more_than, search_units, tell};
+use crate::shapes::{RerankAsk, Scored, refuse_more_than, render, search_units};
 use bytes::Bytes;
 use gateway_domain::cloud::vertex_project;
 use gateway_domain::{Fault, FaultKind};
@@ -42,5 +42,5 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let found = answer["records"].as_array().and_then(|all| all.iter().map(one).collect::<Option<Vec<_>>>());
     let documents = RerankAsk::read(call).map_or(0, |ask| ask.documents.len());
     let found = found.ok_or_else(unreadable)?;
-    tell(slug, call, &found, (None, Some(search_units(documents)))).ok_or_else(unreadable)
+    render(slug, call, &found, (None, Some(search_units(documents)))).ok_or_else(unreadable)
 }

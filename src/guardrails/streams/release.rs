@@ -23,7 +23,7 @@ impl StreamJudge {
             QueuedEvent::Text(queued) if !released.is_touched => {
                 self.has_text_left |= queued.says;
                 self.out.pass(&queued.events, queued.event);
-                return self.tell(queued.lane, &queued.text);
+                return self.note_released(queued.lane, &queued.text);
             }
             QueuedEvent::Text(QueuedText { events, event, .. }) => {
                 // It was like one that was read, so that it can be.
@@ -43,7 +43,7 @@ impl StreamJudge {
                 (true, TextKind::Tool) => arguments,
                 (true, _) => {
                     let text = pieces.next().unwrap_or_default();
-                    self.tell(tapped.lane, &text);
+                    self.note_released(tapped.lane, &text);
                     Some(text)
                 }
                 (false, _) if self.is_told_lost => None,

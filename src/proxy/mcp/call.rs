@@ -487,12 +487,12 @@ impl McpTurn<'_, '_> {
             asked.id.json()
         );
         if self.target.member.is_none() {
-            return self.up().tell(&self.asking(note, asked.version)).await;
+            return self.up().notify(&self.asking(note, asked.version)).await;
         }
         let talk = self.talk(self.target);
         // In a session that is shared the server knows the call by another id, and none that could be told.
         if let Some(session) = talk.held().filter(|_| talk.key.session.is_some()) {
-            self.up().tell(&session.post(note)).await;
+            self.up().notify(&session.post(note)).await;
         }
     }
 
@@ -566,7 +566,7 @@ impl McpTurn<'_, '_> {
             let version = self.session.as_ref().and_then(|session| McpVersion::parse(&session.version));
             let mut ask = self.asking(String::new(), version.unwrap_or(McpVersion::V2025_03_26));
             ask.method = Method::DELETE;
-            self.up().tell(&ask).await;
+            self.up().notify(&ask).await;
         }
         self.parts.state.end(&id);
         self.down.empty(204).await

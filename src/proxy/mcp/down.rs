@@ -131,7 +131,7 @@ impl<'a, 's> McpDown<'a, 's> {
     pub(in crate::proxy) async fn event(&mut self, event: &McpEvent) -> Result<(), ClientLeft> {
         if let Some(stream) = &self.elsewhere {
             if !event.data.is_empty() {
-                stream.tell(&event.data);
+                stream.push(&event.data);
             }
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl<'a, 's> McpDown<'a, 's> {
             if let Some(issued) = self.session.take() {
                 *stream.session.lock() = Some(issued);
             }
-            stream.tell(&message.body);
+            stream.push(&message.body);
             if message.status == 404 {
                 stream.end();
             }

@@ -65,7 +65,7 @@ impl UpstreamCalls<'_> {
         let RpcMessage::Request { id, method, envelope } = &message else {
             // What is said beside requests is for a connection that is open: it opens none.
             if let Some(open) = self.found(session) {
-                open.tell(self, session, (message.envelope(), &ask.headers)).await?;
+                open.notify(self, session, (message.envelope(), &ask.headers)).await?;
             }
             return reply(UpstreamAnswer::Taken, None);
         };
@@ -201,7 +201,7 @@ impl UpstreamCalls<'_> {
         *open.opened.lock() = Some(answered.into());
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         let note = RawObject::parse(note).map_err(broken)?;
-        open.tell(self, "", (&note, &[])).await
+        open.notify(self, "", (&note, &[])).await
     }
 
     async fn dial(&self) -> Result<(Wire, Hearing), RpcError> {

@@ -68,7 +68,7 @@ impl LegacyStream {
     }
 
     /// One that nobody reads fast enough has no use any more.
-    pub(super) fn tell(&self, message: &str) {
+    pub(super) fn push(&self, message: &str) {
         if !self.mail.put(message) {
             self.end();
         }

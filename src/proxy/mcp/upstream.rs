@@ -195,7 +195,7 @@ impl UpstreamCalls<'_> {
     }
 
     /// Says something that needs no answer, and waits no longer than a moment.
-    pub(super) async fn tell(&self, ask: &UpstreamAsk) {
+    pub(super) async fn notify(&self, ask: &UpstreamAsk) {
         if self.target.upstream.transport.stays_open() {
             return drop(pingora_timeout::timeout(BRIEF, Box::pin(self.converse(ask))).await);
         }

@@ -229,7 +229,7 @@ impl Drop for Shutting {
         state.phase = Phase::Shut;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        waiting.iter().for_each(|ticket| ticket.tell(Err(RedisFailure::Away)));
+        waiting.iter().for_each(|ticket| ticket.resolve(Err(RedisFailure::Away)));
     }
 }
 
@@ -294,7 +294,7 @@ impl Driver {
             at += length;
             self.awaited = self.awaited.saturating_sub(1);
             let ticket = self.lane.state.lock().waiting.pop_front().ok_or(Broken)?;
-            ticket.tell(match answer {
+            ticket.resolve(match answer {
                 Answer::Numbers(numbers) => Ok(numbers),
                 Answer::Refused(code) => Err(RedisFailure::Refused(code)),
             });
@@ -387,7 +387,7 @@ enum Stage {
 }
 
 impl Ticket {
-    fn tell(&self, told: Told) {
+    fn resolve(&self, told: Told) {
         let mut stage = self.stage.lock();
         match std::mem::replace(&mut *stage, Stage::Over) {
             Stage::Waiting(waker) => {

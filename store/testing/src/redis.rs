@@ -27,7 +27,7 @@ impl Redis {
         let redis = Self::begin(true);
         redis.say(b"CLUSTER ADDSLOTSRANGE 0 16383\r\n", b"+OK");
         let end = Instant::now() + Duration::from_secs(10);
-        while !redis.tell(b"SET up 1\r\n", b"+OK") {
+        while !redis.converse(b"SET up 1\r\n", b"+OK") {
             assert!(Instant::now() < end, "the cluster did not come up");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -108,14 +108,14 @@ impl Redis {
     }
 
     fn answers(&self) -> bool {
-        self.tell(b"PING\r\n", b"+PONG")
+        self.converse(b"PING\r\n", b"+PONG")
     }
 
     fn say(&self, command: &[u8], answer: &[u8]) {
-        assert!(self.tell(command, answer), "{}", String::from_utf8_lossy(command));
+        assert!(self.converse(command, answer), "{}", String::from_utf8_lossy(command));
     }
 
-    fn tell(&self, command: &[u8], answer: &[u8]) -> bool {
+    fn converse(&self, command: &[u8], answer: &[u8]) -> bool {
         let ask = || -> std::io::Result<bool> {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port.number))?;
             stream.set_read_timeout(Some(Duration::from_secs(1)))?;

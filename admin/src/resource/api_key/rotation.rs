@@ -261,7 +261,7 @@ pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
             return Err(conflict("nothing is due any more"));
         };
         let stored = row.stored()?;
-        let audit = vec![Origin::of_upkeep(app).tell(action, &stored, &told)];
+        let audit = vec![Origin::of_upkeep(app).audit(action, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     match commit(app, snapshot.revision, decide).await {

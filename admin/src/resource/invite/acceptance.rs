@@ -122,9 +122,9 @@ impl Welcome {
         invite.doc.accepted_at = Some(visit.now);
         invite.touch(visit.now);
         let origin = Origin::of_visit(visit, id);
-        let mut audit: Vec<_> = rows.iter().map(|row| origin.tell(Action::Create, row, &Map::new())).collect();
+        let mut audit: Vec<_> = rows.iter().map(|row| origin.audit(Action::Create, row, &Map::new())).collect();
         let accepted = invite.stored()?;
-        audit.push(origin.tell(Action::Update, &accepted, &Map::new()));
+        audit.push(origin.audit(Action::Update, &accepted, &Map::new()));
         rows.push(accepted);
         self.user = Some(id);
         Ok(Batch { rows, audit, ..Batch::default() })

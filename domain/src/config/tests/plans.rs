@@ -157,7 +157,7 @@ fn broken(mode: &str) -> Arc<Config> {
 /// Opens the breaker of the target that the plan is at.
 fn open(world: &World, plan: &Plan) {
     for _ in 0..2 {
-        plan.tell(503, NOW + world.later_ms, &world.breakers(plan.config()));
+        plan.record(503, NOW + world.later_ms, &world.breakers(plan.config()));
     }
 }
 
@@ -245,7 +245,7 @@ fn an_edit_keeps_the_breakers_of_targets_that_stay() {
     };
     let (openai, groq) = (json!({"provider": "openai"}), json!({"provider": "groq"}));
     let set = BreakerSet::new(&config(json!([openai, groq, openai])));
-    set.all().iter().skip(1).for_each(|b| b.tell(503, NOW));
+    set.all().iter().skip(1).for_each(|b| b.record(503, NOW));
     let open = |set: &BreakerSet| set.all().iter().map(|b| b.is_open(NOW)).collect::<Vec<_>>();
     assert_eq!(open(&set), [false, true, true]);
     for (targets, expected) in [

@@ -151,7 +151,7 @@ pub(super) fn response(
         let kind = Some("invalid_request_error".to_owned());
         let message = format!("no picture was made: {reason}");
         let trouble = ProviderError { kind, code: json!("content_policy_violation"), ..ProviderError::new(message) };
-        return Some(Err(Failure { usage: usage.map(Box::new), ..trouble.tell(slug, 400, call.dialect) }));
+        return Some(Err(Failure { usage: usage.map(Box::new), ..trouble.render(slug, 400, call.dialect) }));
     }
     let told = json!({
         "created": call.now_ms.div_euclid(1000), "data": data, "usage": usage.as_ref().map(shown), "provider": slug,

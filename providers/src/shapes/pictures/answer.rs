@@ -40,7 +40,7 @@ pub(super) fn list(slug: &'static str, call: &Call<'_>, pictures: &[Picture<'_>]
 
 pub(super) fn unreadable(slug: &str, call: &Call<'_>, body: &Bytes) -> Failure {
     match ProviderError::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
-        Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
+        Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", body, call.dialect),
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn filtered(slug: &str, call: &Call<'_>) -> Failure {
     let code = json!("content_policy_violation");
     let trouble =
         ProviderError { kind, code, ..ProviderError::new("the picture was withheld by the provider's filter") };
-    trouble.tell(slug, 400, call.dialect)
+    trouble.render(slug, 400, call.dialect)
 }
 
 /// Texts of a field, whether it is one or a list.

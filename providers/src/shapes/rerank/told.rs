@@ -24,7 +24,7 @@ pub(crate) fn search_units(documents: usize) -> Usage {
 }
 
 /// The scores in the client's form, sorted and cut to what it asked for; `None`: they are of no document that was sent.
-pub(crate) fn tell(
+pub(crate) fn render(
     slug: &'static str,
     call: &Call<'_>,
     found: &[Scored],
@@ -74,7 +74,7 @@ pub(crate) fn tell(
 
 pub(crate) fn unreadable(slug: &str, call: &Call<'_>, body: &Bytes) -> Failure {
     match ProviderError::read(body).filter(|trouble| !trouble.message.starts_with('{')) {
-        Some(trouble) => trouble.tell(slug, trouble.status(), call.dialect),
+        Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", body, call.dialect),
     }
 }

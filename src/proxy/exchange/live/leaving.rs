@@ -55,7 +55,7 @@ impl LiveSession<'_, '_, '_> {
 
     pub(super) async fn end_for(&mut self, fault: &Fault) -> LiveResult {
         let why = why(fault);
-        self.tell(fault, why.label(), None).await?;
+        self.send_error(fault, why.label(), None).await?;
         self.close(why, 1008, fault.message()).await
     }
 

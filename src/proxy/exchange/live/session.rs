@@ -246,11 +246,11 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             Ok(event) => event,
             Err(why) => {
                 let fault = Fault::new(FaultKind::BadBody, why.to_string());
-                return self.tell(&fault, "invalid_event", None).await;
+                return self.send_error(&fault, "invalid_event", None).await;
             }
         };
         if let Err(fault) = self.permit(&event) {
-            return self.tell(&fault, "model_not_permitted", event.id.as_deref()).await;
+            return self.send_error(&fault, "model_not_permitted", event.id.as_deref()).await;
         }
         self.hear_model(&event);
         match self.judge_asked(&event, text).await {
@@ -514,11 +514,11 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     async fn deny(&mut self, fault: &Fault, about: Option<&str>) -> LiveResult {
         self.totals.denied += 1;
         self.live().counts.turn(TurnEnd::Denied);
-        self.tell(fault, why(fault).label(), about).await
+        self.send_error(fault, why(fault).label(), about).await
     }
 
     /// An error in the provider's own form.
-    pub(super) async fn tell(&mut self, fault: &Fault, code: &str, about: Option<&str>) -> LiveResult {
+    pub(super) async fn send_error(&mut self, fault: &Fault, code: &str, about: Option<&str>) -> LiveResult {
         let kind = fault.kind().row().openai_type;
         let told = self.error((kind, code), fault.message(), about).to_string();
         self.write(text_frame(&told, None)).await

@@ -145,7 +145,7 @@ impl<'a> McpTurn<'a, '_> {
         let body = envelope.to_json();
         let mut telling: Vec<Beside<'_, ()>> = Vec::with_capacity(talks.len());
         for talk in &talks {
-            telling.push(Box::pin(tell(talk, &body)));
+            telling.push(Box::pin(notify(talk, &body)));
         }
         self.down.client.during(None, join_all(telling)).await?;
         Ok(Ok(()))
@@ -172,16 +172,16 @@ async fn stream_of<'a>(talk: &McpTalk<'a>) -> Option<MemberStream<'a>> {
     Some(MemberStream { target: talk.calls.target, response, events })
 }
 
-async fn tell(talk: &McpTalk<'_>, body: &str) {
+async fn notify(talk: &McpTalk<'_>, body: &str) {
     if let Some(session) = talk.held() {
         let ask = UpstreamAsk { headers: talk.traced.clone(), ..session.post(body.to_owned()) };
-        talk.calls.tell(&ask).await;
+        talk.calls.notify(&ask).await;
     }
 }
 
 async fn end(talk: &McpTalk<'_>) {
     if let Some(session) = talk.held().filter(|session| session.id.is_some()) {
-        talk.calls.tell(&UpstreamAsk { method: Method::DELETE, ..session.post(String::new()) }).await;
+        talk.calls.notify(&UpstreamAsk { method: Method::DELETE, ..session.post(String::new()) }).await;
     }
     talk.state.forget_bridge(&talk.key);
 }

@@ -134,7 +134,7 @@ impl DuplexConversation {
     }
 
     /// Sends what needs no answer.
-    pub(super) async fn tell(
+    pub(super) async fn notify(
         &self,
         calls: &UpstreamCalls<'_>,
         session: &str,
