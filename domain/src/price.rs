@@ -9,6 +9,7 @@ mod class;
 mod factors;
 mod names;
 mod row;
+mod speech;
 
 pub use bill::price;
 pub use book::{CatalogModel, DEPLOYING, PriceBook, PriceQuery};
@@ -16,5 +17,6 @@ pub use card::{DearHours, PictureRate, PriceCard, PriceList, RateTable, TierRate
 pub use class::PriceClass;
 pub use factors::FactorTable;
 pub use row::{Abilities, Modalities, ModelKind};
+pub use speech::UntoldSpeech;
 
 pub(crate) use names::undated;

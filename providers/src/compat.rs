@@ -321,7 +321,9 @@ impl Adapter for &'static Row {
             Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, true))),
             Operation::GetResponse => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, false))),
             Operation::Messages => native::stream(slug),
-            _ if sound::speaks_in_events(self, call) => Box::new(area_events::SpokenBytes::new(slug)),
+            _ if sound::speaks_in_events(self, call) => {
+                Box::new(area_events::SpokenBytes::new(slug, sound::media(call)))
+            }
             Operation::ImagesGenerate
             | Operation::ImagesEdit
             | Operation::ImagesVary

@@ -13,6 +13,60 @@ pub(crate) fn millis(sound: &[u8]) -> Option<u32> {
     found.and_then(|millis| u32::try_from(millis).ok()).filter(|millis| *millis > 0)
 }
 
+/// What of a sound is kept to learn its rate from.
+const HEAD: usize = 64;
+/// Bytes a millisecond of sound that speech is made in where no head tells: 24,000 samples of two bytes a second.
+const PCM: u64 = 48;
+
+/// How long a sound is that passes in pieces, of which only the beginning is kept.
+#[derive(Clone, Debug, Default)]
+pub struct PassingSound {
+    head: Vec<u8>,
+    bytes: u64,
+}
+
+impl PassingSound {
+    pub fn push(&mut self, piece: &[u8]) {
+        let room = HEAD.saturating_sub(self.head.len()).min(piece.len());
+        self.head.extend_from_slice(&piece[..room]);
+        self.bytes = self.bytes.saturating_add(piece.len() as u64);
+    }
+
+    /// So far, by the container or by what is usual for `media`: a guess that is rather long than short.
+    pub fn millis(&self, media: &str) -> u32 {
+        let head = &*self.head;
+        let told = match head {
+            [b'R', b'I', b'F', b'F', ..] => wav_rate(head).map(|rate| self.bytes.saturating_mul(1000) / rate),
+            _ => mp3_rate(head).map(|rate| self.bytes.saturating_mul(8) / rate),
+        };
+        let usual = match media.split(';').next().unwrap_or_default().trim() {
+            "audio/mpeg" | "audio/mp3" => 16,
+            "audio/aac" | "audio/opus" | "audio/ogg" => 4,
+            "audio/flac" => 24,
+            _ => PCM,
+        };
+        u32::try_from(told.unwrap_or(self.bytes / usual)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Bytes a second, as a head tells them whose `fmt ` comes first, as it does where sound is made.
+fn wav_rate(head: &[u8]) -> Option<u64> {
+    let at = memchr::memmem::find(head, b"fmt ")?;
+    little(head, at + 16).filter(|rate| *rate > 0)
+}
+
+/// Thousands of bits a second of the first frame of MPEG's layer III (ISO/IEC 11172-3, 2.4.2.3; 13818-3 halves the rates).
+fn mp3_rate(head: &[u8]) -> Option<u64> {
+    const OF_1: [u64; 15] = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
+    const OF_2: [u64; 15] = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+    let [0xff, second, third, ..] = head else { return None };
+    if second & 0xe6 != 0xe2 {
+        return None;
+    }
+    let rates = if second & 0x18 == 0x18 { OF_1 } else { OF_2 };
+    rates.get(usize::from(third >> 4)).copied().filter(|rate| *rate > 0)
+}
+
 fn little(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?)))
 }

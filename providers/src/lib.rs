@@ -50,7 +50,8 @@ pub use adapter::{
     Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, ResponseKeeping, StreamTranslator,
 };
 pub use answer::{MadeId, in_band, made_events};
-pub use compat::sound::spoken;
+pub use compat::sound::{made, spoken};
+pub use length::PassingSound;
 pub use model_place::{ModelPlace, Untouched};
 pub use raw::{Raw, batch_usage, overheard, realtime_usage};
 pub use registry::{adapter, catalog};

@@ -15,6 +15,7 @@ mod passed;
 mod read;
 mod retries;
 mod runs;
+mod speech;
 mod standing;
 mod trained;
 mod unpriced;
@@ -352,13 +353,13 @@ impl<'a> Exchange<'a> {
         let is_apart = is_apart || (record.usage.is_some() && self.was_counted(run).await);
         record.usage = record.usage.filter(|_| !is_apart).map(believed);
         let succeeded = (200..300).contains(&record.status) && attempt.info.cache != CacheStatus::Hit;
-        if succeeded && record.usage.is_none() && self.request.ask.route.operation == Operation::Speech {
-            record.usage = gateway_providers::spoken(&self.request.ask.content.bytes);
-        }
         let late = attempt.info.late_prices.as_ref();
         if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
             holds.price_at(card.clone(), self.request.caller.at);
             record.card = Some(card);
+        }
+        if succeeded && self.request.ask.route.asked() == Operation::Speech {
+            speech::count(&mut record, self.request);
         }
         // What the cache answers was paid for by another.
         let free = (attempt.info.cache == CacheStatus::Hit).then(Usage::default);

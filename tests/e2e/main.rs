@@ -363,6 +363,8 @@ mod undone;
 #[cfg(test)]
 mod unsure_batches;
 #[cfg(test)]
+mod untold_usage;
+#[cfg(test)]
 mod upgrade;
 #[cfg(test)]
 mod upload_clocks;

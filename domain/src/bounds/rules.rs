@@ -27,6 +27,10 @@ pub(super) enum Shape {
     OneOf(&'static [&'static str]),
     /// A string, and of a closed list where the model's name begins so: other models take others.
     Of(&'static str, &'static [&'static str]),
+    /// A string, and of at most so many characters where the model's name begins so.
+    ShortOf(&'static str, usize),
+    /// A number, and within these bounds where the model's name begins so.
+    NumberOf(&'static str, f64, f64),
     /// An object, some of whose members have rules of their own.
     Inside(&'static [Rule]),
     /// Fewest and most items; those that are objects have rules for some of their members.
@@ -51,8 +55,8 @@ const fn must(field: &'static str, shape: Shape) -> Rule {
 }
 
 use Shape::{
-    Any, Array, Flag, Inside, Integer, Items, Messages, Number, Object, Of, OneOf, ShortText, Text, TextOrArray,
-    TextOrObject,
+    Any, Array, Flag, Inside, Integer, Items, Messages, Number, NumberOf, Object, Of, OneOf, ShortOf, ShortText, Text,
+    TextOrArray, TextOrObject,
 };
 
 const UINT: Shape = Integer(0, i64::MAX as i128);
@@ -121,12 +125,14 @@ static EMBEDDINGS: &[Rule] = &[
 ];
 
 static SPEECH: &[Rule] = &[
-    must("input", ShortText(4096)),
+    must("input", ShortOf("tts-1", 4096)),
     may("model", Text),
     // An object names a voice of one's own.
     may("voice", TextOrObject),
     may("response_format", Of("tts-", &["mp3", "opus", "aac", "flac", "wav", "pcm"])),
-    may("speed", Number(0.25, 4.0)),
+    may("speed", NumberOf("tts-1", 0.25, 4.0)),
+    // These models have no events.
+    may("stream_format", Of("tts-1", &["audio"])),
 ];
 
 static RERANK: &[Rule] = &[
@@ -159,10 +165,13 @@ static CREATE_FINETUNE: &[Rule] = &[
 ];
 
 static IMAGES: &[Rule] = &[
-    may("prompt", Text),
+    must("prompt", ShortText(32_000)),
     may("model", Text),
     may("stream", Flag),
     may("n", Integer(1, 10)),
+    may("partial_images", Integer(0, 3)),
+    may("output_compression", Integer(0, 100)),
+    may("frame_count", Integer(2, 16)),
     may("quality", Of("dall-e", &["standard", "hd"])),
     may("response_format", Of("dall-e", &["url", "b64_json"])),
     may("size", Of("dall-e", &["256x256", "512x512", "1024x1024", "1792x1024", "1024x1792"])),
@@ -292,13 +301,14 @@ impl Rule {
                 false
             }
             OneOf(list) => is_one_of(raw, list),
-            Text | Of(..) => first == b'"',
+            Text | Of(..) | ShortOf(..) => first == b'"',
             ShortText(most) => first == b'"' && characters(raw, most) <= most,
             Flag => matches!(first, b't' | b'f'),
             Object => first == b'{',
             TextOrObject => matches!(first, b'"' | b'{'),
             Integer(min, max) => integer(raw).is_some_and(|n| (min..=max).contains(&n)),
-            Number(min, max) => raw.parse::<f64>().is_ok_and(|n| n >= min && n <= max),
+            Number(min, max) => number(raw).is_some_and(|n| n >= min && n <= max),
+            NumberOf(..) => number(raw).is_some(),
             Array(min, max) => first == b'[' && (min..=max).contains(&items(raw, max)),
             TextOrArray(min, max) => first == b'"' || (first == b'[' && (min..=max).contains(&items(raw, max))),
         };
@@ -316,24 +326,35 @@ impl Rule {
                 text if text.starts_with('n') => "0".into(),
                 text => text.into(),
             },
-            Integer(..) | Number(..) if text.starts_with('n') => "-".into(),
-            Integer(..) | Number(..) => text.trim().into(),
+            Integer(..) | Number(..) | NumberOf(..) if text.starts_with('n') => "-".into(),
+            Integer(..) | Number(..) | NumberOf(..) => text.trim().into(),
             _ => serde_json::to_string(text).unwrap_or_default().into(),
         }
     }
 
     /// Whether [`Self::only_for`] may say anything.
     pub(super) const fn is_of_some_models(&self) -> bool {
-        matches!(self.shape, Of(..))
+        matches!(self.shape, Of(..) | ShortOf(..) | NumberOf(..))
     }
 
     /// A value that is fine for most models, and must be another one for those whose name begins so.
     pub(super) fn only_for(&self, raw: &str) -> Option<Narrow> {
-        let Of(model, list) = self.shape else { return None };
-        (raw != "null" && !is_one_of(raw, list)).then(|| Narrow {
-            model,
-            rule: format!("`{}` must be one of {} for models named {model}…", self.field, list.join(", ")),
-        })
+        let (model, is_fine) = match self.shape {
+            Of(model, list) => (model, is_one_of(raw, list)),
+            ShortOf(model, most) => (model, characters(raw, most) <= most),
+            NumberOf(model, min, max) => (model, number(raw).is_some_and(|n| (min..=max).contains(&n))),
+            _ => return None,
+        };
+        if raw == "null" || is_fine {
+            return None;
+        }
+        let rule = match self.shape {
+            Of(_, list) => format!("one of {}", list.join(", ")),
+            ShortOf(_, most) => format!("at most {most} characters long"),
+            NumberOf(_, min, max) => format!("a number of {min}..{max}"),
+            _ => return None,
+        };
+        Some(Narrow { model, rule: format!("`{}` must be {rule} for models named {model}…", self.field) })
     }
 
     fn inside(&self, raw: &str, path: &str, rules: &'static [Self]) -> Result<(), String> {
@@ -363,7 +384,7 @@ impl Rule {
     fn rule(&self) -> String {
         match self.shape {
             Any | Messages => "is not valid".into(),
-            Text | Of(..) => "must be a string".into(),
+            Text | Of(..) | ShortOf(..) => "must be a string".into(),
             ShortText(most) => format!("must be a string of at most {most} characters"),
             OneOf(list) => format!("must be one of {}", list.join(", ")),
             Inside(_) => "must be an object".into(),
@@ -376,6 +397,7 @@ impl Rule {
             }
             Integer(min, max) => format!("must be an integer of {min}..{max}"),
             Number(min, max) => format!("must be a number of {min}..{max}"),
+            NumberOf(..) => "must be a number".into(),
             Array(min, usize::MAX) => format!("must be an array of at least {min} items"),
             Array(min, max) => format!("must be an array of {min}..{max} items"),
             TextOrArray(_, usize::MAX) => "must be a string or an array".into(),
@@ -401,6 +423,10 @@ impl Narrow {
 /// A model's name without the provider before it.
 fn bare(model: &str) -> &str {
     model.rsplit('/').next().unwrap_or(model)
+}
+
+fn number(raw: &str) -> Option<f64> {
+    raw.parse().ok()
 }
 
 fn is_one_of(raw: &str, list: &[&str]) -> bool {

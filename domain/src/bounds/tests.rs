@@ -101,9 +101,9 @@ fn what_lies_deeper_and_what_single_models_take() {
     }
     for (field, value) in [("size", "1x1"), ("quality", "ultra"), ("style", "weird"), ("response_format", "png")] {
         for model in ["dall-e-3", "@oa/dall-e-2"] {
-            refused(ImagesGenerate, &format!(r#"{{"{field}":"{value}","model":"{model}"}}"#), field);
+            refused(ImagesGenerate, &format!(r#"{{"prompt":"x","{field}":"{value}","model":"{model}"}}"#), field);
         }
-        let other = format!(r#"{{"{field}":"{value}","model":"gpt-image-1"}}"#);
+        let other = format!(r#"{{"prompt":"x","{field}":"{value}","model":"gpt-image-1"}}"#);
         assert!(peek(ImagesGenerate, other.as_bytes()).is_ok(), "{other}");
     }
     refused(Operation::Moderations, r#"{"input":"x","model":"text-moderation-007"}"#, "model");
@@ -118,7 +118,10 @@ fn what_lies_deeper_and_what_single_models_take() {
     ] {
         assert!(peek(CreateRun, body.as_bytes()).is_ok(), "{body}");
     }
-    assert!(peek(ImagesGenerate, br#"{"model":"dall-e-3","size":"1024x1792","style":"vivid","quality":null}"#).is_ok());
+    assert!(
+        peek(ImagesGenerate, br#"{"prompt":"x","model":"dall-e-3","size":"1024x1792","style":"vivid","quality":null}"#)
+            .is_ok()
+    );
 }
 
 /// The bounds of the operations beside chat, from both sides.
@@ -127,7 +130,7 @@ fn every_operation_has_its_bounds() {
     use Operation::{Completions, CreateBatch, CreateFileBatch, CreateFinetune, CreateVectorStore, Rerank, Speech};
     let many = |n: usize| vec!["\"x\""; n].join(",");
     let long = |n: usize| "é".repeat(n);
-    let refused: [(Operation, String, &str); 31] = [
+    let refused: [(Operation, String, &str); 38] = [
         (Completions, r#"{"prompt":"x","best_of":21}"#.into(), "best_of"),
         (Completions, r#"{"prompt":"x","best_of":-1}"#.into(), "best_of"),
         (Completions, r#"{"prompt":"x","logprobs":6}"#.into(), "logprobs"),
@@ -144,10 +147,17 @@ fn every_operation_has_its_bounds() {
             r#"{"input":"x","model":"text-embedding-3-small","encoding_format":"hex"}"#.into(),
             "encoding_format",
         ),
-        (Speech, format!(r#"{{"input":"{}"}}"#, long(4097)), "input"),
+        (Speech, format!(r#"{{"model":"tts-1","input":"{}"}}"#, long(4097)), "input"),
         (Speech, r#"{"voice":"alloy"}"#.into(), "input"),
-        (Speech, r#"{"input":"x","speed":4.1}"#.into(), "speed"),
-        (Speech, r#"{"input":"x","speed":0.2}"#.into(), "speed"),
+        (Speech, r#"{"model":"tts-1-hd","input":"x","speed":4.1}"#.into(), "speed"),
+        (Speech, r#"{"model":"tts-1","input":"x","speed":0.2}"#.into(), "speed"),
+        (Speech, r#"{"model":"tts-1","input":"x","stream_format":"sse"}"#.into(), "stream_format"),
+        (Speech, r#"{"model":"sonic","input":"x","speed":"fast"}"#.into(), "speed"),
+        (ImagesGenerate, r#"{"model":"gpt-image-2"}"#.into(), "prompt"),
+        (ImagesGenerate, format!(r#"{{"prompt":"{}"}}"#, long(32_001)), "prompt"),
+        (ImagesGenerate, r#"{"prompt":"x","partial_images":4}"#.into(), "partial_images"),
+        (ImagesGenerate, r#"{"prompt":"x","output_compression":101}"#.into(), "output_compression"),
+        (ImagesGenerate, r#"{"prompt":"x","frame_count":1}"#.into(), "frame_count"),
         (Speech, r#"{"input":"x","model":"tts-1-hd","response_format":"ogg"}"#.into(), "response_format"),
         (Rerank, r#"{"query":"x"}"#.into(), "documents"),
         (Rerank, r#"{"query":"x","documents":[]}"#.into(), "documents"),
@@ -177,7 +187,8 @@ fn every_operation_has_its_bounds() {
         (Embeddings, format!(r#"{{"input":[{}]}}"#, many(2048))),
         (Embeddings, r#"{"input":[1,2],"model":"cohere-embed","encoding_format":"hex"}"#.into()),
         (Speech, format!(r#"{{"input":"{}","speed":0.25,"voice":{{"id":"v"}}}}"#, long(4096))),
-        (Speech, r#"{"input":"x","model":"sonic","response_format":"ogg","speed":4}"#.into()),
+        (Speech, r#"{"input":"x","model":"sonic","response_format":"ogg","speed":5,"stream_format":"sse"}"#.into()),
+        (Speech, format!(r#"{{"model":"gpt-4o-mini-tts","input":"{}"}}"#, long(5_000))),
         (Rerank, r#"{"query":{"image":"u"},"documents":[{"text":"x"},"y"],"top_n":null}"#.into()),
         (CreateVectorStore, r#"{"expires_after":{"anchor":"last_active_at","days":365},"file_ids":[]}"#.into()),
         (CreateFileBatch, format!(r#"{{"file_ids":[{}],"chunking_strategy":{{"type":"auto"}}}}"#, many(500))),

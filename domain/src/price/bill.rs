@@ -18,7 +18,7 @@ pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<N
     let mut add = |count: u128, rate: PicoRate| sum = sum.saturating_add(count.saturating_mul(u128::from(rate.0)));
     for (class, count) in counts(usage) {
         if count > 0 {
-            let scale = if class == PriceClass::SecondIn { 1 } else { 1000 };
+            let scale = if matches!(class, PriceClass::SecondIn | PriceClass::SecondOut) { 1 } else { 1000 };
             add(u128::from(count) * scale, tariff.rate(class)?);
         }
     }
@@ -32,7 +32,7 @@ pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<N
 }
 
 /// Every class with what was used of it, each unit once.
-fn counts(usage: &Usage) -> [(PriceClass, u64); 22] {
+fn counts(usage: &Usage) -> [(PriceClass, u64); 23] {
     use PriceClass as C;
     let d = usage.detail;
     // A part is never more than what it is part of, whatever a provider says.
@@ -60,6 +60,7 @@ fn counts(usage: &Usage) -> [(PriceClass, u64); 22] {
         (C::AudioIn, usage.audio_in),
         (C::AudioOut, usage.audio_out),
         (C::SecondIn, d.millis_in.into()),
+        (C::SecondOut, d.millis_out.into()),
         (C::Character, d.characters.into()),
         (C::Page, d.pages.into()),
         (C::PageAnnotated, d.pages_annotated.into()),

@@ -34,6 +34,9 @@ pub struct UsageDetail {
     /// Thousandths of a second of sound that was heard.
     #[serde(skip_serializing_if = "is_none")]
     pub millis_in: u32,
+    /// Thousandths of a second of sound that was made.
+    #[serde(skip_serializing_if = "is_none")]
+    pub millis_out: u32,
     #[serde(skip_serializing_if = "is_none")]
     pub characters: u32,
     #[serde(skip_serializing_if = "is_none")]
@@ -73,6 +76,7 @@ impl UsageDetail {
     pub fn believable(self) -> Self {
         Self {
             millis_in: self.millis_in.min(DAY_MILLIS),
+            millis_out: self.millis_out.min(DAY_MILLIS),
             characters: self.characters.min(DAY_MILLIS),
             pages: self.pages.min(MOST_UNITS),
             pages_annotated: self.pages_annotated.min(MOST_UNITS),

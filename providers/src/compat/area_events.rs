@@ -6,6 +6,7 @@ use super::reply::pictured;
 use super::sound;
 use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
 use crate::failure::{self, ProviderError};
+use crate::length::PassingSound;
 use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
 use crate::sse::{self, Framer};
 use crate::wire::usage::{OpenAiUsage, told};
@@ -79,6 +80,8 @@ impl AreaGrammar {
             return Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
         }
         seen.begin();
+        // What was heard was heard, should the stream end before it tells so.
+        seen.usage = seen.usage.or(self.heard);
         if event.ends() {
             // Several pictures have an end each.
             let usage = event.usage(self.slug, self.operation);
@@ -137,11 +140,14 @@ pub(crate) struct SpokenBytes {
     slug: &'static str,
     framer: Framer,
     seen: Seen,
+    /// What the client asked for.
+    media: &'static str,
+    sound: PassingSound,
 }
 
 impl SpokenBytes {
-    pub(crate) fn new(slug: &'static str) -> Self {
-        Self { slug, framer: Framer::default(), seen: Seen::new() }
+    pub(crate) fn new(slug: &'static str, media: &'static str) -> Self {
+        Self { slug, framer: Framer::default(), seen: Seen::new(), media, sound: PassingSound::default() }
     }
 
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {
@@ -160,6 +166,7 @@ impl SpokenBytes {
             if let Some(audio) = &event.audio {
                 let sound = STANDARD.decode(audio.0.as_bytes()).map_err(|_| unreadable())?;
                 out.extend_from_slice(&sound);
+                self.sound.push(&sound);
                 self.seen.begin();
             }
             if event.ends() {
@@ -205,8 +212,10 @@ impl StreamTranslator for SpokenBytes {
         false
     }
 
+    /// A stream that ends before it tells what it used was made, and heard, all the same.
     fn ending(&self) -> Ending {
-        self.seen.ending()
+        let ending = self.seen.ending();
+        Ending { usage: ending.usage.or_else(|| sound::made(self.sound.millis(self.media))), ..ending }
     }
 
     fn said_chars(&self) -> u64 {

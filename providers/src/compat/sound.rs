@@ -92,6 +92,12 @@ pub(crate) fn heard(call: &Call<'_>) -> Option<Usage> {
     millis.or(call.sound_ms).map(counted)
 }
 
+/// Sound that was made; nothing where none was.
+pub fn made(millis_out: u32) -> Option<Usage> {
+    let detail = UsageDetail { millis_out, ..UsageDetail::default() };
+    (millis_out > 0).then(|| Usage { estimated: true, detail, ..Usage::default() })
+}
+
 /// Characters that are spoken: what speech costs where its answer tells nothing.
 pub fn spoken(body: &[u8]) -> Option<Usage> {
     #[derive(Deserialize)]

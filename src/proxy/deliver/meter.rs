@@ -7,9 +7,9 @@ use crate::proxy::call::raw_call;
 use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
 use bytes::{Bytes, BytesMut};
-use gateway_domain::Usage;
+use gateway_domain::{Operation, Usage};
 use gateway_providers::frames::MEDIA_TYPE;
-use gateway_providers::{Adapter as _, EndedRun, Ending, Raw, StreamTranslator};
+use gateway_providers::{Adapter as _, EndedRun, Ending, PassingSound, Raw, StreamTranslator};
 use http::header;
 use std::sync::Arc;
 
@@ -25,7 +25,9 @@ pub(crate) enum Meter {
         seen: BytesMut,
         held: Option<Permit>,
     },
-    /// Not JSON, not a stream of events, compressed, or too large.
+    /// Of what kind it is, and how long.
+    Sound(&'static str, PassingSound),
+    /// Not JSON, not a stream of events, no sound, compressed, or too large.
     Blind,
     /// A stream whose events make no sense: nobody can say whether it came to its end.
     Lost,
@@ -50,6 +52,8 @@ impl Meter {
             Self::Stream(Accounted::new(adapter.stream(&raw_call(request)), budget, request.ask.route.dialect))
         } else if media.starts_with(b"application/json") {
             Self::Whole { adapter, seen: BytesMut::new(), held: None }
+        } else if request.ask.route.asked() == Operation::Speech {
+            Self::Sound(usual_media(&media), PassingSound::default())
         } else {
             Self::Blind
         }
@@ -67,6 +71,10 @@ impl Meter {
                 }
                 keep
             }
+            Self::Sound(_, sound) => {
+                sound.push(piece);
+                true
+            }
             Self::Blind | Self::Lost => true,
         };
         if !keep {
@@ -78,7 +86,7 @@ impl Meter {
     pub(crate) fn tokens(&self) -> u64 {
         match self {
             Self::Stream(stream) => tokens_of(&**stream),
-            Self::Whole { .. } | Self::Blind | Self::Lost => 0,
+            Self::Whole { .. } | Self::Sound(..) | Self::Blind | Self::Lost => 0,
         }
     }
 
@@ -89,7 +97,7 @@ impl Meter {
                 let ending = stream.ending();
                 ending.complete && ending.failed.is_none()
             }
-            Self::Whole { .. } | Self::Blind => true,
+            Self::Whole { .. } | Self::Sound(..) | Self::Blind => true,
             Self::Lost => false,
         }
     }
@@ -108,7 +116,16 @@ impl Meter {
                     run: None,
                 })
             }
+            Self::Sound(media, sound) => {
+                MeterReading { usage: gateway_providers::made(sound.millis(media)), ..MeterReading::default() }
+            }
             Self::Blind | Self::Lost => MeterReading::default(),
         }
     }
+}
+
+/// Kinds of sound whose usual rates differ.
+fn usual_media(media: &[u8]) -> &'static str {
+    let known = ["audio/mpeg", "audio/mp3", "audio/aac", "audio/opus", "audio/ogg", "audio/flac"];
+    known.into_iter().find(|known| media.starts_with(known.as_bytes())).unwrap_or("audio/pcm")
 }

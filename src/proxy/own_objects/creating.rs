@@ -19,6 +19,7 @@ const ENDPOINTS: &[&str] = &[
     "/v1/embeddings",
     "/v1/moderations",
     "/v1/images/generations",
+    "/v1/images/edits",
     "/v1/messages",
     "/v1/rerank",
 ];

@@ -96,6 +96,14 @@ pub(super) struct Answer<'a> {
     call_signature: Option<Cow<'a, str>>,
 }
 
+/// Reasoning of an earlier answer; `opaque` goes back to its maker only, and only with it the text.
+pub(super) struct EarlierReasoning<'a> {
+    pub(super) said: Cow<'a, str>,
+    pub(super) opaque: Option<Cow<'a, str>>,
+    /// Where it stands in the request.
+    pub(super) field: &'static str,
+}
+
 impl<'a> Answer<'a> {
     pub(super) fn is_empty(&self) -> bool {
         let silent = self.parts.is_empty() && self.refusal.is_none();
@@ -126,15 +134,13 @@ impl<'a> Answer<'a> {
         self.calls.push(call.with("extra_content", extra).with("cache_control", cache_control));
     }
 
-    /// Reasoning of an earlier answer; `opaque` goes back to its maker only, and only with it the text.
     pub(super) fn reason(
         &mut self,
-        said: Cow<'a, str>,
-        opaque: Option<Cow<'a, str>>,
+        earlier: EarlierReasoning<'a>,
         (call, room): (&Call<'_>, ChatForm),
-        field: &'static str,
         adjusted: &mut Adjusted,
     ) {
+        let EarlierReasoning { said, opaque, field } = earlier;
         if room == ChatForm::OpenAi {
             return adjusted.note(field);
         }

@@ -2,7 +2,7 @@
 
 mod blocks;
 
-use super::build::{self, Answer, Parts};
+use super::build::{self, Answer, EarlierReasoning, Parts};
 use super::{Adjusted, Asked, ChatForm, refused};
 use crate::adapter::Call;
 use crate::wire::tree::Tree;
@@ -236,7 +236,8 @@ fn answered<'a>(
             }
             "thinking" => {
                 let said = block.thinking.map(|t| t.0).unwrap_or_default();
-                answer.reason(said, block.signature.map(|t| t.0), to, "messages.thinking", adjusted);
+                let opaque = block.signature.map(|t| t.0);
+                answer.reason(EarlierReasoning { said, opaque, field: "messages.thinking" }, to, adjusted);
             }
             "redacted_thinking" => {
                 answer.redacted(block.data.map(|t| t.0).unwrap_or_default(), to, adjusted);

@@ -1,6 +1,6 @@
 //! Input items of Responses as chat messages: what one turn said and called is one message.
 
-use super::super::build::{self, Answer, Parts};
+use super::super::build::{self, Answer, EarlierReasoning, Parts};
 use super::super::{Adjusted, ChatForm, refused};
 use crate::adapter::Call;
 use crate::wire::Text;
@@ -111,7 +111,8 @@ pub(super) fn messages<'a>(
             "reasoning" => {
                 let summary = item.summary.into_iter().flatten().filter_map(|s| s.text).map(|t| t.0);
                 let text = Cow::Owned(summary.collect::<Vec<_>>().join("\n"));
-                answer.reason(text, item.encrypted_content.map(|t| t.0), to, "input.reasoning", adjusted);
+                let opaque = item.encrypted_content.map(|t| t.0);
+                answer.reason(EarlierReasoning { said: text, opaque, field: "input.reasoning" }, to, adjusted);
             }
             "item_reference" => {
                 let why = match to.0.keeps {

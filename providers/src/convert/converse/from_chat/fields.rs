@@ -29,20 +29,22 @@ pub(super) fn plan<'a>(
     bare_tool_turn: bool,
     adjusted: &mut Adjusted,
 ) -> Result<Plan<'a>, Fault> {
-    let mut additional = own.fields.clone().unwrap_or_default();
-    let mut inference = Inference {
+    let additional = own.fields.clone().unwrap_or_default();
+    let inference = Inference {
         max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
         temperature: ask.temperature.map(Cow::Borrowed),
         top_p: ask.top_p,
         stop_sequences: asked::stop(ask.stop)?,
     };
+    let mut plan = Plan { inference, additional };
     match maker.claude() {
         Some(generation) => {
-            claude(ask, own, generation, bare_tool_turn, (&mut inference, &mut additional), adjusted)?;
+            claude(ask, generation, bare_tool_turn, &mut plan, adjusted)?;
+            name_betas(own.anthropic_beta, &mut plan.additional);
         }
         None => {
-            reasoning(ask, maker, &mut additional, adjusted);
-            top_k(ask, maker, &mut additional, adjusted);
+            reasoning(ask, maker, &mut plan.additional, adjusted);
+            top_k(ask, maker, &mut plan.additional, adjusted);
             for (name, field) in
                 [("anthropic_beta", own.anthropic_beta), ("context_management", ask.context_management)]
             {
@@ -53,20 +55,19 @@ pub(super) fn plan<'a>(
         }
     }
     let above = |raw: &Cow<'_, RawValue>| raw.get().parse::<f64>().is_ok_and(|t| t > 1.0);
-    if inference.temperature.as_ref().is_some_and(above) {
+    if plan.inference.temperature.as_ref().is_some_and(above) {
         adjusted.note("temperature");
-        inference.temperature = RawValue::from_string("1".to_owned()).ok().map(Cow::Owned);
+        plan.inference.temperature = RawValue::from_string("1".to_owned()).ok().map(Cow::Owned);
     }
-    Ok(Plan { inference, additional })
+    Ok(plan)
 }
 
 /// Claude behind Converse takes what it takes at home, by the rules of its generation.
 fn claude<'a>(
     ask: &chat::Request<'a>,
-    own: &Own<'a>,
     generation: Generation,
     bare_tool_turn: bool,
-    (inference, additional): (&mut Inference<'a>, &mut Map<String, Value>),
+    Plan { inference, additional }: &mut Plan<'a>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
     let plan = thinking::plan(ask, generation, inference.max_tokens, bare_tool_turn, adjusted)?;
@@ -108,14 +109,17 @@ fn claude<'a>(
         additional.entry("output_config").or_insert(json!({ "effort": effort }));
     }
     put(additional, "context_management", ask.context_management);
-    if let Some(raw) = own.anthropic_beta {
-        let all = match serde_json::from_str::<Text<'_>>(raw.get()) {
-            Ok(text) => text.0.split(',').map(|b| Value::from(b.trim())).collect(),
-            Err(_) => value(raw),
-        };
-        additional.entry("anthropic_beta").or_insert(all);
-    }
     Ok(())
+}
+
+/// Betas of Claude, as a list or as the header spells them.
+fn name_betas(raw: Option<&RawValue>, additional: &mut Map<String, Value>) {
+    let Some(raw) = raw else { return };
+    let all = match serde_json::from_str::<Text<'_>>(raw.get()) {
+        Ok(text) => text.0.split(',').map(|b| Value::from(b.trim())).collect(),
+        Err(_) => value(raw),
+    };
+    additional.entry("anthropic_beta").or_insert(all);
 }
 
 fn reasoning(ask: &chat::Request<'_>, maker: Maker<'_>, additional: &mut Map<String, Value>, adjusted: &mut Adjusted) {

@@ -152,7 +152,7 @@ fn answer<'a>(
 ) -> Result<(Vec<Part<'a>>, bool), Fault> {
     asked::refuse_kept_elsewhere(message, i)?;
     let calls = message.tool_calls.as_deref().unwrap_or_default();
-    let (mut all, text_told, thinks) = carried(message, i, origin, adjusted)?;
+    let CarriedBlocks { parts: mut all, text_told, thinks } = carried(message, i, origin, adjusted)?;
     if !thinks && speaks(message.reasoning_content) {
         // Without its signature Anthropic takes no thinking back; it forgets earlier turns' thinking anyway.
         adjusted.note("messages.reasoning_content");
@@ -170,13 +170,20 @@ fn answer<'a>(
     Ok((all, thinks))
 }
 
-/// Blocks that an earlier answer carried beside its text; whether text was among them, and thinking.
+/// Blocks that an earlier answer carried beside its text.
+struct CarriedBlocks<'a> {
+    parts: Vec<Part<'a>>,
+    /// Whether text was among them.
+    text_told: bool,
+    thinks: bool,
+}
+
 fn carried<'a>(
     message: &Message<'a>,
     i: usize,
     origin: u64,
     adjusted: &mut Adjusted,
-) -> Result<(Vec<Part<'a>>, bool, bool), Fault> {
+) -> Result<CarriedBlocks<'a>, Fault> {
     let keep_calls = message.tool_calls.as_ref().is_none_or(Vec::is_empty);
     let (mut all, mut text_told, mut thinks) = (Vec::new(), false, false);
     for (j, raw) in message.content_blocks.iter().flatten().enumerate() {
@@ -213,7 +220,7 @@ fn carried<'a>(
             }),
         }
     }
-    Ok((all, text_told, thinks))
+    Ok(CarriedBlocks { parts: all, text_told, thinks })
 }
 
 /// The block with its streamed input in place.

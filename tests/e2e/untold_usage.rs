@@ -1,0 +1,98 @@
+//! What was made or heard and never told: it is estimated from the bytes, and no budget of money is passed by.
+
+use crate::area_forms::{FORM, ask, form, told, wav};
+use crate::harness::{Gateway, Upstream, eventually, gateway::target, reply};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+async fn openai(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Gateway {
+    let (gateway, upstream) = (Gateway::start().await, Upstream::replying(move |seen| answer(&seen.text())).await);
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    gateway
+}
+
+fn cents(metrics: &Value) -> f64 {
+    metrics["cost"].as_f64().unwrap_or(f64::NAN)
+}
+
+#[tokio::test]
+async fn speech_that_comes_without_its_usage_costs_what_its_seconds_cost() {
+    let sound = wav(60);
+    let gateway = openai(move |_| reply::whole(200, &[("content-type", "audio/wav")], &sound)).await;
+    // Events were asked for, and sound came.
+    let body = json!({ "model": "gpt-4o-mini-tts", "input": "a".repeat(400), "voice": "alloy", "response_format": "wav",
+        "stream_format": "sse" });
+    let answer = ask(&gateway, "/v1/audio/speech", "wav").provider("@main").json(&body).send().await.expect(200);
+    assert!(answer.body.starts_with(b"RIFF"));
+    // A minute at 1.5 cents, and 100 tokens of text at 60 cents a million.
+    let metrics = told(&gateway, "wav").await;
+    assert!((cents(&metrics) - 1.506).abs() < 0.01, "{metrics}");
+}
+
+#[tokio::test]
+async fn speech_whose_events_break_off_is_billed_by_the_sound_that_came() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        // Ten seconds of 24,000 samples of two bytes.
+        let event = json!({ "type": "speech.audio.delta", "audio": STANDARD.encode(vec![0; 480_000]) });
+        peer.send(reply::STREAM).await;
+        peer.send(reply::chunk(format!("data: {event}\n\n"))).await;
+        peer.send(reply::LAST_CHUNK).await;
+    })
+    .await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let limits = json!({ "usage_limits": { "credit_limit": 0.001, "type": "cost" } });
+    let (_, key) = gateway.admin().workspace_key("speaker", limits).await;
+    let body = json!({ "model": "gpt-4o-mini-tts", "input": "hello", "voice": "alloy", "response_format": "pcm" });
+    let call = |trace: &str| {
+        let call = gateway.post("/v1/audio/speech").key(&key).provider("@main").json(&body);
+        call.header("x-gateway-trace-id", trace)
+    };
+    let mut answer = call("cut").open().await;
+    while let Ok(Some(_)) = answer.chunk().await {}
+    // Ten seconds at a fortieth of a cent each.
+    let metrics = told(&gateway, "cut").await;
+    assert!((cents(&metrics) - 0.25).abs() < 0.01, "{metrics}");
+    eventually("the budget to have heard of it", || async {
+        (call("more").open().await.status() == 412).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_transcript_that_breaks_off_is_billed_by_the_sound_that_was_heard() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        let event = json!({ "type": "transcript.text.delta", "delta": "Hel" });
+        peer.send(reply::STREAM).await;
+        peer.send(reply::chunk(format!("data: {event}\n\n"))).await;
+        peer.send(reply::LAST_CHUNK).await;
+    })
+    .await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let file = wav(60);
+    let body = form(&[("file", Some("a.wav"), &file), ("model", None, b"whisper-1"), ("stream", None, b"true")]);
+    let call = ask(&gateway, "/v1/audio/transcriptions", "heard").provider("@main").body(FORM, body);
+    let mut answer = call.open().await;
+    while let Ok(Some(_)) = answer.chunk().await {}
+    let metrics = told(&gateway, "heard").await;
+    assert!((cents(&metrics) - 0.6).abs() < 1e-6, "a minute: {metrics}");
+}
+
+#[tokio::test]
+async fn bounds_of_speech_hold_for_the_models_that_they_were_written_for() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::whole(200, &[("content-type", "audio/mpeg")], b"\xff\xfbsound")).await;
+    for (fields, status) in [
+        (json!({ "model": "tts-1", "input": "a".repeat(4_097) }), 400),
+        (json!({ "model": "tts-1-hd", "input": "a", "speed": 5 }), 400),
+        (json!({ "model": "tts-1", "input": "a", "stream_format": "sse" }), 400),
+        (json!({ "model": "playai-tts", "input": "a".repeat(5_000), "speed": 5 }), 200),
+    ] {
+        let call = gateway.post("/v1/audio/speech").config(&target(&upstream)).json(&fields);
+        assert_eq!(call.send().await.status, status, "{fields:.60}");
+    }
+}
