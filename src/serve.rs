@@ -52,7 +52,7 @@ use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs, idle};
-use crate::usage_checkpoint::UsageCheckpoint;
+use crate::usage_checkpoint::{Counting, UsageCheckpoint};
 use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer};
 pub(crate) use blob_places::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
@@ -70,7 +70,7 @@ use mcp_state::{McpBacking, mcp_state};
 pub(crate) use process::Process;
 use redis::Shelves;
 use secrets::NodeParts;
-use shutdown::Drain;
+use shutdown::{Drain, DrainParts};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -100,9 +100,12 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (otlp, exporter) = telemetry::otlp(&settings, &booted.trusted, &metrics, &parts)?.unzip();
     let (ledger, peers, sticks) = (Arc::new(Ledger::default()), Peers::default(), Arc::<Assignments>::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
-    let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), (&settings, &metrics), &control)?;
-    let Recording { queues, writer, accounts, door, rows } =
-        start_writer(&settings, &booted, (&metrics, &parts), (&control, otlp.clone()), (&ledger, &limits))?;
+    let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), &settings, &control)?;
+    redis::watch_limits(&limits, &metrics)?;
+    let counting = Counting { ledger: ledger.clone(), counters: limits.clone() };
+    let reported = ReportedTo { metrics: &metrics, health: &parts, otlp: otlp.clone() };
+    let recording = start_writer(&settings, &booted, reported, counting, &control)?;
+    let Recording { queues, writer, accounts, door, rows } = recording;
     limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
@@ -162,11 +165,12 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         control: control_plane(&settings, router, &control)?,
         flight: flight.clone(),
     };
-    let last = FinalFlush::new(accounts, uses, (guardrails, gateway.mcp.programs()), &control);
     let seats = proxy_port::seats(&settings, descriptors, &metrics)?;
     let listening = proxy_port::listen(&settings, upgrade)?;
-    let ports = (stop_admin, listening.clone());
-    let drain = Drain::new(flight, process, (writer, otlp, limits, last), ports, presence, &settings);
+    let counts = FinalFlush::new(accounts, uses, (guardrails, gateway.mcp.programs()), &control);
+    let ending = listening.clone();
+    let drain = DrainParts { flight, process, writer, otlp, limits, counts, stop_admin, listening: ending, presence };
+    let drain = Drain::new(drain, &settings);
     proxy_port::serve(gateway, &settings, (listening, seats), drain)
 }
 
@@ -379,20 +383,27 @@ struct Recording {
     rows: Receiver<TurnedAway>,
 }
 
+/// Where it is told how records do, and what is in them.
+struct ReportedTo<'a> {
+    metrics: &'a Metrics,
+    health: &'a HealthComponents,
+    otlp: Option<Otlp>,
+}
+
 fn start_writer(
     settings: &Settings,
     booted: &Booted,
-    (metrics, parts): (&Metrics, &HealthComponents),
-    (control, otlp): (&Runtime, Option<Otlp>),
-    (ledger, limits): (&Arc<Ledger>, &Arc<Limits>),
+    reported: ReportedTo<'_>,
+    counting: Counting,
+    control: &Runtime,
 ) -> Result<Recording, String> {
+    let ReportedTo { metrics, health: parts, otlp } = reported;
     let told = Strangers::new(metrics, settings.access_log);
     let (door, strangers) = told.map_err(|e| format!("metrics cannot be set up: {e}"))?;
     let dir = settings.data_dir.join("journal");
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
-    let counts = (ledger.clone(), limits.clone() as Arc<dyn Counters>);
-    let accounts = usage_checkpoint::open(booted, settings, counts, &journal, control)?;
+    let accounts = usage_checkpoint::open(booted, settings, counting, &journal, control)?;
     let way = RecordPath {
         journal,
         shipper,

@@ -41,16 +41,31 @@ pub(crate) struct UsageCheckpoint {
     pending: Mutex<Pending>,
     /// One flush at a time; the last tick that was heard of.
     heard: tokio::sync::Mutex<i64>,
-    journal: Journal,
+    left: LeftSegments,
     alerts: OnceLock<Alerts>,
     /// How often all that was recorded had been heard of.
     caught_up: watch::Sender<u64>,
 }
 
-/// Segments that ended processes left behind.
-struct Journal {
-    dir: PathBuf,
-    segments: Vec<u64>,
+/// Segments that ended processes left behind in the journal's folder.
+pub(crate) struct LeftSegments {
+    pub(crate) dir: PathBuf,
+    pub(crate) segments: Vec<u64>,
+}
+
+/// What counts in this process: what it counts by itself, and what limits are asked of, which may be shared.
+#[derive(Clone)]
+pub(crate) struct Counting {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) counters: Arc<dyn Counters>,
+}
+
+/// What is about to be put into the database.
+struct TakenCounts {
+    parts: Vec<Part>,
+    places: Vec<Position>,
+    /// Behind the last record.
+    latest: Position,
 }
 
 /// Sums that are not in the database yet.
@@ -94,11 +109,12 @@ impl Pending {
         }
     }
 
-    fn take(&mut self) -> (Vec<Part>, Vec<Position>, Position) {
+    fn take(&mut self) -> TakenCounts {
         let parts = std::mem::take(&mut self.parts).into_values().collect();
         let places = std::mem::take(&mut self.places).into_iter();
         self.in_flight = true;
-        (parts, places.map(|(segment, offset)| Position { segment, offset }).collect(), self.latest)
+        let places = places.map(|(segment, offset)| Position { segment, offset }).collect();
+        TakenCounts { parts, places, latest: self.latest }
     }
 
     /// What could not be written waits for the next time.
@@ -135,21 +151,15 @@ impl ports::Ledger for UsageCheckpoint {
 }
 
 impl UsageCheckpoint {
-    /// `segments`: of the journal in `dir`, those that ended processes left behind.
-    pub(crate) fn new(
-        database: Database,
-        (ledger, counters): (Arc<Ledger>, Arc<dyn Counters>),
-        node: String,
-        (dir, segments): (PathBuf, Vec<u64>),
-    ) -> Self {
+    pub(crate) fn new(database: Database, counting: Counting, node: String, left: LeftSegments) -> Self {
         Self {
             database,
-            ledger,
-            counters,
+            ledger: counting.ledger,
+            counters: counting.counters,
             node,
             pending: Mutex::default(),
             heard: tokio::sync::Mutex::new(-1),
-            journal: Journal { dir, segments },
+            left,
             alerts: OnceLock::new(),
             caught_up: watch::Sender::default(),
         }
@@ -158,7 +168,8 @@ impl UsageCheckpoint {
     /// For commands that count nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(database: Database) -> Self {
         let ledger = Arc::new(Ledger::default());
-        Self::new(database, (ledger.clone(), ledger), String::new(), (PathBuf::new(), Vec::new()))
+        let counting = Counting { ledger: ledger.clone(), counters: ledger };
+        Self::new(database, counting, String::new(), LeftSegments { dir: PathBuf::new(), segments: Vec::new() })
     }
 
     /// Recovers if that is still to be done, and goes on every second. Alerts are sent from here on.
@@ -224,7 +235,7 @@ impl UsageCheckpoint {
     }
 
     async fn write(&self) -> Result<(), StoreError> {
-        let (parts, places, latest) = {
+        let TakenCounts { parts, places, latest } = {
             let mut pending = self.pending.lock();
             if pending.parts.is_empty() || !pending.recovered {
                 return Ok(());

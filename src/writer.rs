@@ -163,7 +163,7 @@ impl Writer {
         metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
         let (shedding, away) = (Degraded::default(), Degraded::default());
         standing::report(&parts, &metrics, &shedding, &away);
-        let shipping = Shipping::new(shipper, store, runtime, metrics.clone(), away, ends);
+        let shipping = Shipping { shipper, store, runtime, metrics: metrics.clone(), away, ends };
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {

@@ -256,6 +256,14 @@ pub(crate) struct Origin<'a> {
     headers: BTreeMap<String, String>,
 }
 
+/// A request of which nobody has read the body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdminHead<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) at: Timestamp,
+    pub(crate) request_id: Uuid,
+}
+
 impl<'a> Origin<'a> {
     pub(crate) fn of_call(call: &'a Call) -> Self {
         let Who { actor, actor_kind, api_key, by } = Who::of(&call.app, &call.actor);
@@ -275,7 +283,8 @@ impl<'a> Origin<'a> {
     }
 
     /// Of a request whose body nobody has read.
-    pub(crate) fn of_parts(app: &'a App, actor: &Actor, parts: &Parts, at: Timestamp, request_id: Uuid) -> Self {
+    pub(crate) fn of_head(app: &'a App, actor: &Actor, head: AdminHead<'_>) -> Self {
+        let AdminHead { parts, at, request_id } = head;
         let client = parts.extensions.get::<ClientAddr>();
         let Who { actor, actor_kind, api_key, by } = Who::of(app, actor);
         Self {

@@ -3,7 +3,7 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::change::{Origin, Refused, commit};
+use crate::change::{AdminHead, Origin, Refused, commit};
 use crate::path_kind::subject;
 use crate::problem::Problem;
 use crate::route::{Gate, Route};
@@ -12,9 +12,7 @@ use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
 use gateway_domain::time::Timestamp;
 use http::Method;
-use http::request::Parts;
 use parking_lot::Mutex;
-use uuid::Uuid;
 
 /// The name in the path of what is to change; the last one, where several stand there.
 fn named(pattern: &str, path: &str) -> String {
@@ -38,25 +36,18 @@ pub(crate) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// `None` for who only reads.
-    pub(crate) fn of(
-        app: &'a App,
-        route: &Route,
-        actor: &Actor,
-        parts: &Parts,
-        at: Timestamp,
-        request_id: Uuid,
-    ) -> Option<Self> {
+    pub(crate) fn of(app: &'a App, route: &Route, actor: &Actor, head: AdminHead<'_>) -> Option<Self> {
         let Gate::Scopes([scope, ..], _) = &route.gate else { return None };
         let kind = subject(route.path).filter(|_| route.method != Method::GET)?;
         Some(Self {
             app,
-            origin: Origin::of_parts(app, actor, parts, at, request_id),
-            at,
+            origin: Origin::of_head(app, actor, head),
+            at: head.at,
             org: actor.org,
             workspace: actor.workspace,
             action: scope.name().rsplit('.').next().unwrap_or_default(),
             kind,
-            id: named(route.path, parts.uri.path()),
+            id: named(route.path, head.parts.uri.path()),
         })
     }
 

@@ -4,6 +4,7 @@
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
 use crate::asked_row::AskedRow;
+use crate::change::AdminHead;
 use crate::contract::{self, Reserved};
 use crate::input::{Query, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
@@ -225,7 +226,7 @@ async fn answer(
     let now = app.now();
     let (mut parts, body) = request.into_parts();
     let actor = Actor::authenticate(&app, &parts.headers, now).await.map_err(|who| who.report(&app, &parts, now))?;
-    let attempt = Attempt::of(&app, route, &actor, &parts, now, request_id);
+    let attempt = Attempt::of(&app, route, &actor, AdminHead { parts: &parts, at: now, request_id });
     let done = async {
         actor.require(any_of)?;
         let vars = variables(&mut parts).await?;

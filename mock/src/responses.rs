@@ -116,7 +116,7 @@ fn events(asked: &Value, ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Eve
     };
     match &reply.say {
         Say::Text(text) => said(text, reply, behaviour, &mut next, &mut all),
-        Say::Call { name, arguments } => called(name, &arguments.to_string(), reply, behaviour, &mut next, &mut all),
+        Say::Call { .. } => called(reply, behaviour, &mut next, &mut all),
     }
     let item = item(reply, if reply.cut { "incomplete" } else { "completed" });
     all.closing.push(next.event("response.output_item.done", json!({ "output_index": 0, "item": item })));
@@ -145,11 +145,13 @@ fn said(text: &str, reply: &Reply, behaviour: &Behaviour, next: &mut Numbered, a
     all.closing.push(next.event("response.content_part.done", at(json!({ "part": part(text) }))));
 }
 
-fn called(name: &str, arguments: &str, reply: &Reply, behaviour: &Behaviour, next: &mut Numbered, all: &mut Events) {
+fn called(reply: &Reply, behaviour: &Behaviour, next: &mut Numbered, all: &mut Events) {
+    let Say::Call { name, arguments } = &reply.say else { return };
+    let arguments = arguments.to_string();
     let mut item = item(reply, "in_progress");
     item["arguments"] = json!("");
     all.opening.push(next.event("response.output_item.added", json!({ "output_index": 0, "item": item })));
-    for piece in reply::pieces(arguments, Some(behaviour.chunks.unwrap_or(3))) {
+    for piece in reply::pieces(&arguments, Some(behaviour.chunks.unwrap_or(3))) {
         let delta = json!({ "item_id": "fc_mock", "output_index": 0, "delta": piece });
         all.content.push(next.event("response.function_call_arguments.delta", delta));
     }

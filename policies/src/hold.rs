@@ -24,7 +24,7 @@ pub struct Hold {
     /// `amount` of each is what it holds, or would.
     asks: Vec<CounterOp>,
     /// Costs that the target's stage has to take, and the names that their tags mean.
-    costs: Costs,
+    costs: CostOps,
     owners: Owners,
     counters: Option<Arc<dyn Counters>>,
     estimate: Estimate,
@@ -33,30 +33,47 @@ pub struct Hold {
     standings: Standings,
 }
 
-type Costs = (Vec<CounterOp>, Vec<(Name, Kind)>);
+/// Costs that the caller's stage looked at, and the names that their tags mean.
+#[derive(Default)]
+pub(crate) struct CostOps {
+    pub(crate) ops: Vec<CounterOp>,
+    pub(crate) names: Vec<(Name, Kind)>,
+}
+
+/// What the counters granted.
+pub(crate) struct GrantedOps {
+    pub(crate) ops: Vec<CounterOp>,
+    pub(crate) costs: CostOps,
+    pub(crate) owners: Owners,
+}
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("asks", &self.asks).field("costs", &self.costs.0).finish_non_exhaustive()
+        f.debug_struct("Hold").field("asks", &self.asks).field("costs", &self.costs.ops).finish_non_exhaustive()
     }
 }
 
 impl Hold {
     pub(crate) fn new(
-        (asks, costs, owners): (Vec<CounterOp>, Costs, Owners),
+        granted: GrantedOps,
         counters: &Arc<dyn Counters>,
         estimate: Estimate,
         standings: Standings,
     ) -> Self {
+        let GrantedOps { ops: asks, costs, owners } = granted;
         Self { asks, costs, owners, counters: Some(counters.clone()), estimate, covered: 0, standings }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.costs.0.is_empty()
+        self.asks.is_empty() && self.costs.ops.is_empty()
     }
 
-    pub(crate) fn costs(&self) -> (&[CounterOp], &Owners, &[(Name, Kind)]) {
-        (&self.costs.0, &self.owners, &self.costs.1)
+    pub(crate) const fn costs(&self) -> &CostOps {
+        &self.costs
+    }
+
+    pub(crate) const fn owners(&self) -> &Owners {
+        &self.owners
     }
 
     /// How the tightest limits stood right after.

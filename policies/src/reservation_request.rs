@@ -2,7 +2,7 @@
 //! counters' verdict. Knows no backend.
 
 use crate::bound;
-use crate::hold::Hold;
+use crate::hold::{CostOps, GrantedOps, Hold};
 use crate::index::Index;
 use crate::meter::Kind;
 use crate::rule::Stage;
@@ -50,9 +50,9 @@ pub struct ReservationRequest {
     owners: Owners,
 }
 
-/// Whose budgets are asked.
+/// Whose limits are asked.
 #[derive(Clone, Copy, Debug)]
-pub struct BudgetHolder<'a> {
+pub struct LimitHolder<'a> {
     pub holder: Holder,
     /// What a person calls such a holder.
     pub kind: &'static str,
@@ -77,14 +77,9 @@ impl ReservationRequest {
         });
     }
 
-    /// The rate limits and budgets of whoever calls or is called. `kind` is what a person calls the holder.
-    pub fn bind(
-        &mut self,
-        stage: Stage,
-        (holder, kind, name): (Holder, &'static str, &Arc<str>),
-        limits: &Limits,
-        now: Timestamp,
-    ) {
+    /// The rate limits and budgets of whoever calls or is called.
+    pub fn bind(&mut self, stage: Stage, whose: LimitHolder<'_>, limits: &Limits, now: Timestamp) {
+        let LimitHolder { holder, kind, name } = whose;
         for limit in &limits.rate_limits {
             let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Rate(limit.unit));
             self.asks.push(bound::ask(holder, limit, now, tag));
@@ -98,8 +93,8 @@ impl ReservationRequest {
     }
 
     /// The budgets of money alone of whoever calls a tool that has a price.
-    pub fn bind_money(&mut self, whose: BudgetHolder<'_>, limits: &Limits, now: Timestamp) {
-        let BudgetHolder { holder, kind, name } = whose;
+    pub fn bind_money(&mut self, whose: LimitHolder<'_>, limits: &Limits, now: Timestamp) {
+        let LimitHolder { holder, kind, name } = whose;
         for budget in limits.usage_limits.iter().filter(|budget| budget.spend == Spend::Cost) {
             let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Budget);
             let ask = bound::budget_ask(holder, budget, now, tag);
@@ -124,12 +119,12 @@ impl ReservationRequest {
 
     /// The costs that the caller's stage looked at.
     pub fn charge(&mut self, caller: &Hold) {
-        let (costs, owners, bounds) = caller.costs();
+        let CostOps { ops, names } = caller.costs();
         // Names go by their place, and those of the caller come first.
-        debug_assert!(self.bounds.is_empty() || costs.is_empty(), "charged before anything is bound");
-        self.asks.extend_from_slice(costs);
-        self.owners.extend_from_slice(owners);
-        self.bounds.splice(0..0, bounds.iter().cloned());
+        debug_assert!(self.bounds.is_empty() || ops.is_empty(), "charged before anything is bound");
+        self.asks.extend_from_slice(ops);
+        self.owners.extend_from_slice(caller.owners());
+        self.bounds.splice(0..0, names.iter().cloned());
     }
 
     pub fn is_empty(&self) -> bool {
@@ -179,8 +174,9 @@ impl ReservationRequest {
         if self.costs.is_empty() {
             self.bounds.clear();
         }
-        let costs = (self.costs, self.bounds);
-        Hold::new((self.asks, costs, self.owners), counters, estimate, standings)
+        let costs = CostOps { ops: self.costs, names: self.bounds };
+        let granted = GrantedOps { ops: self.asks, costs, owners: self.owners };
+        Hold::new(granted, counters, estimate, standings)
     }
 
     /// Takes nothing of any limit: how each stands is all that is asked.

@@ -187,7 +187,7 @@ fn fingerprint(source: &Source) -> CounterKey {
     let (conditions, group_by) = source.matching();
     let mut conditions: Vec<_> = conditions.iter().map(canonical).collect();
     conditions.sort_unstable();
-    for (key, value, excludes) in conditions {
+    for CanonicalCondition { key, value, excludes } in conditions {
         add(&mut hash, b'c', key.as_bytes());
         value.into_iter().for_each(|v| add(&mut hash, b'v', v.as_bytes()));
         excludes.into_iter().for_each(|x| add(&mut hash, b'x', x.as_bytes()));
@@ -200,8 +200,16 @@ fn fingerprint(source: &Source) -> CounterKey {
 }
 
 /// Order and spelling (`"a"` or `["a"]`) do not change what a condition means.
-fn canonical(condition: &Condition) -> (&str, Vec<&str>, Vec<&str>) {
-    (&condition.key, sorted(condition.value.as_ref()), sorted(condition.excludes.as_ref()))
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct CanonicalCondition<'a> {
+    key: &'a str,
+    value: Vec<&'a str>,
+    excludes: Vec<&'a str>,
+}
+
+fn canonical(condition: &Condition) -> CanonicalCondition<'_> {
+    let [value, excludes] = [&condition.value, &condition.excludes].map(|list| sorted(list.as_ref()));
+    CanonicalCondition { key: &condition.key, value, excludes }
 }
 
 fn sorted(list: Option<&OneOrMany>) -> Vec<&str> {

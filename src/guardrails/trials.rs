@@ -7,7 +7,7 @@ use crate::runtime_config::{ConfigHandle, RuntimeConfig};
 use gateway_domain::counters::{Answer, Counters};
 use gateway_domain::ports::{Fut, GuardrailTrial, GuardrailTrials, Holder, TrialError, TrialSubject};
 use gateway_guardrails::{Content, Direction, Facts, Run, Shape, Subject, Timing};
-use gateway_policies::{Estimate, ReservationRequest, Stage, Subject as Caller};
+use gateway_policies::{Estimate, LimitHolder, ReservationRequest, Stage, Subject as Caller};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,12 +38,22 @@ impl Trials {
         if let Some(key) = world.snapshot.key_by_id(trial.key)
             && let Some(limits) = &key.limits
         {
-            wants.bind(Stage::Caller, (Holder::Key(key.id), "API key", &key.name), limits, now);
+            wants.bind(
+                Stage::Caller,
+                LimitHolder { holder: Holder::Key(key.id), kind: "API key", name: &key.name },
+                limits,
+                now,
+            );
         }
         if let Some(workspace) = world.snapshot.workspace(trial.workspace)
             && let Some(limits) = &workspace.limits
         {
-            wants.bind(Stage::Caller, (Holder::Workspace(workspace.id), "workspace", &workspace.name), limits, now);
+            wants.bind(
+                Stage::Caller,
+                LimitHolder { holder: Holder::Workspace(workspace.id), kind: "workspace", name: &workspace.name },
+                limits,
+                now,
+            );
         }
         wants.only_requests();
         if wants.is_empty() {

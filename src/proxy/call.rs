@@ -2,7 +2,7 @@
 
 use super::call_ask::without_model;
 use super::handshake::is_session;
-use super::head::{self, HeadPlan};
+use super::head::{self, ClientHeaders, HeadPlan, HeadTarget};
 use super::objects::Binder;
 use super::request::{Content, Request};
 use super::target::Aim;
@@ -14,7 +14,6 @@ use gateway_domain::cloud::Settings;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::{Adapter, Call, Endpoint, Outgoing, Pieces, Raw, ResponseKeeping};
-use http::HeaderMap;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -122,12 +121,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// `client`: the headers that the client sent.
-    pub(crate) fn new(
-        request: &Request,
-        resolved: &Resolved<'_>,
-        client: &HeaderMap,
-        aliases: &[String],
-    ) -> Result<Self, Fault> {
+    pub(crate) fn new(request: &Request, resolved: &Resolved<'_>, client: ClientHeaders<'_>) -> Result<Self, Fault> {
         let (route, aim) = (&request.ask.route, &resolved.aim);
         let reshapes = resolved.reshapes(request);
         let operation = if reshapes { route.operation } else { route.asked() };
@@ -150,7 +144,8 @@ impl Prepared {
             (None, None) => resolved.asked_of(adapter, request)?,
             (Some(_), _) => unread(request, (adapter, aim), &endpoint)?,
         };
-        let mut head = head::build(request, resolved.leaf, aim, &endpoint, &out, client, aliases)?;
+        let target = HeadTarget { leaf: resolved.leaf, aim, endpoint: &endpoint };
+        let mut head = head::build(request, target, &out, client)?;
         if let Some(framing) = request.ask.upload {
             head.set_framing(framing);
         } else if !out.body.is_empty() || matches!(request.ask.method, http::Method::POST | http::Method::PUT) {

@@ -84,7 +84,7 @@ async fn here(
     (router, runtime): (axum::Router, &Handle),
     held: Permit,
 ) -> pingora::Result<bool> {
-    let (body, asked, feed) = lazy_body();
+    let (body, feed) = lazy_body();
     let head = session.req_header();
     let mut request = http::Request::new(body);
     *request.method_mut() = head.method.clone();
@@ -96,7 +96,7 @@ async fn here(
     }
     // Left to itself when the client leaves: a change under way is made, or not, by its own rules.
     let served = runtime.spawn(router.oneshot(request));
-    let served = match attend(gateway, session, served, (asked, feed), held).await {
+    let served = match attend(gateway, session, served, feed, held).await {
         Ok(served) => served,
         Err(BodyError::Gone(e)) => return Err(e.into_down()),
         Err(BodyError::Refused(fault) | BodyError::Invalid(fault, _)) => return refuse(gateway, session, &fault).await,
@@ -112,8 +112,13 @@ async fn here(
     send(gateway, session, response).await
 }
 
-/// A body of which nothing is read until somebody asks for it.
-fn lazy_body() -> (Body, oneshot::Receiver<()>, mpsc::Sender<AdminPiece>) {
+/// The other end of a body of which nothing is read until somebody asks for it.
+struct LazyFeed {
+    asked: oneshot::Receiver<()>,
+    pieces: mpsc::Sender<AdminPiece>,
+}
+
+fn lazy_body() -> (Body, LazyFeed) {
     let (ask, asked) = oneshot::channel();
     let (feed, mut pieces) = mpsc::channel(1);
     let mut ask = Some(ask);
@@ -124,7 +129,7 @@ fn lazy_body() -> (Body, oneshot::Receiver<()>, mpsc::Sender<AdminPiece>) {
         }
         pieces.poll_recv(cx)
     });
-    (Body::from_stream(stream), asked, feed)
+    (Body::from_stream(stream), LazyFeed { asked, pieces: feed })
 }
 
 type AdminPiece = Result<Bytes, BrokenOff>;
@@ -138,7 +143,7 @@ async fn attend(
     gateway: &Gateway,
     session: &mut Session,
     served: JoinHandle<Result<axum::response::Response, Infallible>>,
-    (asked, feed): (oneshot::Receiver<()>, mpsc::Sender<AdminPiece>),
+    LazyFeed { asked, pieces: feed }: LazyFeed,
     mut held: Permit,
 ) -> Result<AdminServed, BodyError> {
     let mut served = pin!(served);

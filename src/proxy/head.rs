@@ -117,16 +117,37 @@ fn host_of(head: &RequestHead) -> Result<String, Fault> {
     Ok(host.map_err(internal)?.unwrap_or_default())
 }
 
+/// Where a head leads.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadTarget<'a> {
+    pub(crate) leaf: &'a Leaf,
+    pub(crate) aim: &'a Aim,
+    pub(crate) endpoint: &'a Endpoint,
+}
+
+/// What the client sent, and by which further names it may mean the gateway.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientHeaders<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) aliases: &'a [String],
+}
+
+impl<'a> ClientHeaders<'a> {
+    /// Of a call of the gateway's own.
+    pub(crate) const fn of_nobody(headers: &'a HeaderMap) -> Self {
+        Self { headers, aliases: &[] }
+    }
+}
+
 /// The head of one upstream request, all but its framing.
 pub(crate) fn build(
     request: &Request,
-    leaf: &Leaf,
-    aim: &Aim,
-    endpoint: &Endpoint,
+    target: HeadTarget<'_>,
     out: &Outgoing,
-    client: &HeaderMap,
-    aliases: &[String],
+    client: ClientHeaders<'_>,
 ) -> Result<HeadPlan, Fault> {
+    let HeadTarget { leaf, aim, endpoint } = target;
+    let ClientHeaders { headers: client, aliases } = client;
     let fixed = !request.ask.route.raw && out.path.is_none() && leaf.custom_host.is_none();
     let mut head = match &aim.credential {
         Credential::Managed(upstream) if fixed => {

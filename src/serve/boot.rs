@@ -123,7 +123,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
         let path = settings.data_dir.join("last-good.db");
         Some(Arc::new(LastGood::open(&path, &*vault).await.map_err(|e| format!("last-good.db: {e}"))?))
     };
-    let (database, changes, away) = read(&url, &options(settings), &*vault, last_good.as_deref()).await?;
+    let Loaded { database, changes, away } = read(&url, &options(settings), &*vault, last_good.as_deref()).await?;
     let logs = open_logs(settings, &url, &database, Arc::new(NamedInSnapshot(live.clone()))).await?;
     let problems = live.publish(&changes);
     for p in &problems {
@@ -190,13 +190,20 @@ async fn open_logs(
     Ok(Arc::new(BodiesOutside::new(store, blob_places::open_for_bodies(settings)?)))
 }
 
-/// The database and its rows; when it does not answer, the rows that this node read last (`true`).
+/// The database and its rows.
+struct Loaded {
+    database: Database,
+    changes: Changes,
+    /// The database does not answer: these are the rows that this node read last.
+    away: bool,
+}
+
 async fn read(
     url: &DatabaseUrl,
     options: &Options,
     vault: &dyn Vault,
     last_good: Option<&LastGood>,
-) -> Result<(Database, Changes, bool), String> {
+) -> Result<Loaded, String> {
     match gateway_store::open(url, options).await {
         Ok(database) => {
             database.check_key(vault).await.map_err(|e| format!("database: {e}"))?;
@@ -204,7 +211,7 @@ async fn read(
             if let Some(last_good) = last_good {
                 last_good.save(&changes).await.map_err(|e| format!("last-good.db: {e}"))?;
             }
-            Ok((database, changes, false))
+            Ok(Loaded { database, changes, away: false })
         }
         Err(e @ OpenError::Unreachable { .. }) => {
             let kept = match last_good {
@@ -214,7 +221,7 @@ async fn read(
             let Some(changes) = kept else { return Err(format!("database: {e}")) };
             tracing::error!(error = %e, revision = changes.revision, "starting from last-good.db");
             let database = gateway_store::open_later(url, options).await.map_err(|e| format!("database: {e}"))?;
-            Ok((database, changes, true))
+            Ok(Loaded { database, changes, away: true })
         }
         Err(e) => Err(format!("database: {e}")),
     }

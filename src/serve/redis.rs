@@ -46,10 +46,10 @@ pub(super) fn limits(
     redis: Option<Redis>,
     ledger: Arc<Ledger>,
     peers: Peers,
-    (settings, metrics): (&Settings, &Metrics),
+    settings: &Settings,
     control: &Runtime,
 ) -> Result<Arc<Limits>, String> {
-    let limits = match redis {
+    Ok(Arc::new(match redis {
         None => Limits::alone(ledger, peers),
         Some(redis) => {
             let site = usage_checkpoint::node_id(&settings.data_dir)?;
@@ -57,11 +57,13 @@ pub(super) fn limits(
             let shared = Shared::start(redis, site, ledger.clone(), control.handle());
             Limits::sharing(ledger, peers, shared)
         }
-    };
-    let limits = Arc::new(limits);
+    }))
+}
+
+/// Shows how they do.
+pub(super) fn watch_limits(limits: &Arc<Limits>, metrics: &Metrics) -> Result<(), String> {
     let registered = limits::Figures::new(limits.clone()).and_then(|f| metrics.register(Box::new(f)));
-    registered.map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    Ok(limits)
+    registered.map_err(|e| format!("metrics cannot be set up: {e}"))
 }
 
 /// Read when metrics are gathered.

@@ -59,15 +59,22 @@ pub(crate) struct Drain {
     admin: SocketAddr,
 }
 
+/// What of the running process has to be ended, each in its turn.
+pub(crate) struct DrainParts {
+    pub(crate) flight: InFlight,
+    pub(crate) process: Arc<Process>,
+    pub(crate) writer: Writer,
+    pub(crate) otlp: Option<Otlp>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) counts: FinalFlush,
+    pub(crate) stop_admin: StopAdmin,
+    pub(crate) listening: Option<Arc<Listening>>,
+    pub(crate) presence: Heartbeat,
+}
+
 impl Drain {
-    pub(crate) fn new(
-        flight: InFlight,
-        process: Arc<Process>,
-        (writer, otlp, limits, counts): (Writer, Option<Otlp>, Arc<Limits>, FinalFlush),
-        (stop_admin, listening): (StopAdmin, Option<Arc<Listening>>),
-        presence: Heartbeat,
-        settings: &Settings,
-    ) -> Self {
+    pub(crate) fn new(parts: DrainParts, settings: &Settings) -> Self {
+        let DrainParts { flight, process, writer, otlp, limits, counts, stop_admin, listening, presence } = parts;
         Self {
             flight,
             runs: InFlight::default(),

@@ -4,10 +4,8 @@ use super::boot::Booted;
 use crate::guardrails::Guardrails;
 use crate::settings::Settings;
 use crate::upstream::Programs;
-use crate::usage_checkpoint::{Alerts, UsageCheckpoint, node_id};
+use crate::usage_checkpoint::{Alerts, Counting, LeftSegments, UsageCheckpoint, node_id};
 use gateway_admin::App;
-use gateway_domain::counters::Counters;
-use gateway_policies::Ledger;
 use gateway_store::KeyUseLog;
 use gateway_store::journal::Journal;
 use std::sync::Arc;
@@ -20,13 +18,13 @@ const LAST_WORD: Duration = Duration::from_secs(3);
 pub(super) fn open(
     booted: &Booted,
     settings: &Settings,
-    (ledger, counters): (Arc<Ledger>, Arc<dyn Counters>),
+    counting: Counting,
     journal: &Journal,
     control: &Runtime,
 ) -> Result<Arc<UsageCheckpoint>, String> {
     let node = node_id(&settings.data_dir)?;
-    let left = (settings.data_dir.join("journal"), journal.segments());
-    let accounts = Arc::new(UsageCheckpoint::new(booted.database.clone(), (ledger, counters), node, left));
+    let left = LeftSegments { dir: settings.data_dir.join("journal"), segments: journal.segments() };
+    let accounts = Arc::new(UsageCheckpoint::new(booted.database.clone(), counting, node, left));
     if !booted.away {
         control.block_on(accounts.recover_soon());
     }

@@ -49,7 +49,7 @@ impl UsageCheckpoint {
         }
         let places = self.database.count_places(&self.node).await?;
         self.hear(&mut heard).await?;
-        let (dir, segments) = (self.journal.dir.clone(), self.journal.segments.clone());
+        let (dir, segments) = (self.left.dir.clone(), self.left.segments.clone());
         let known = places.clone();
         let read = tokio::task::spawn_blocking(move || replay(&dir, &segments, &known)).await;
         let replayed = read.unwrap_or_default();
@@ -58,7 +58,7 @@ impl UsageCheckpoint {
         }
         self.ledger.credit(&replayed.parts.values().map(delta).collect::<Vec<_>>());
         self.go_on(replayed);
-        let there = journal::segments(&self.journal.dir).unwrap_or_default();
+        let there = journal::segments(&self.left.dir).unwrap_or_default();
         let gone: Vec<u64> = places.iter().map(|p| p.segment).filter(|s| !there.contains(s)).collect();
         self.database.forget_places(&self.node, &gone).await
     }

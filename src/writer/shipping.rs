@@ -22,28 +22,17 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const TRIES: u32 = 8;
 
 pub(super) struct Shipping {
-    shipper: Shipper,
-    store: Arc<dyn RecordAppend>,
-    runtime: Handle,
-    metrics: Metrics,
+    pub(super) shipper: Shipper,
+    pub(super) store: Arc<dyn RecordAppend>,
+    pub(super) runtime: Handle,
+    pub(super) metrics: Metrics,
     /// Set while the store takes nothing.
-    away: Degraded,
+    pub(super) away: Degraded,
     /// Set when the process ends: nothing is tried after it.
-    ends: watch::Receiver<Option<Instant>>,
+    pub(super) ends: watch::Receiver<Option<Instant>>,
 }
 
 impl Shipping {
-    pub(super) fn new(
-        shipper: Shipper,
-        store: Arc<dyn RecordAppend>,
-        runtime: Handle,
-        metrics: Metrics,
-        away: Degraded,
-        ends: watch::Receiver<Option<Instant>>,
-    ) -> Self {
-        Self { shipper, store, runtime, metrics, away, ends }
-    }
-
     pub(super) fn run(mut self) {
         loop {
             let began = Instant::now();

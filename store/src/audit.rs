@@ -1,7 +1,7 @@
 //! What only admins read: versions of documents, and who did what.
 
 use crate::configs::{narrow, workspace, workspace_value};
-use crate::database::Database;
+use crate::database::{Database, PageAsked};
 use crate::filter::Filter;
 use crate::session::Row;
 use gateway_domain::ports::{Fut, History, StoreError};
@@ -39,8 +39,9 @@ impl History for Database {
             .and_if("status = ?", query.status.map(i64::from))
             // What tells of a request begins with its id.
             .and_if("details LIKE ?", query.request_id.map(|id| format!("{{\"request_id\":\"{id}\"%")));
-        let newest: (&str, &str) = (AUDIT, "at DESC, id DESC");
-        Box::pin(self.page("audit", newest, filter, (query.page, query.page_size), entry))
+        let (select, order) = (AUDIT, "at DESC, id DESC");
+        let page = PageAsked { table: "audit", select, order, page: query.page, size: query.page_size };
+        Box::pin(self.page(page, filter, entry))
     }
 }
 

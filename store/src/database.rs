@@ -122,6 +122,17 @@ pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database
     Ok(Database(Arc::new(Inner { pools, notices, shown, call_timeout, reach, mark })))
 }
 
+/// A page of a table's rows. `select` and `order` are texts of this crate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageAsked {
+    pub(crate) table: &'static str,
+    pub(crate) select: &'static str,
+    pub(crate) order: &'static str,
+    /// Zero-based, and at most 1,000 rows.
+    pub(crate) page: u64,
+    pub(crate) size: u64,
+}
+
 impl Database {
     /// Waits its full time for a connection.
     pub(crate) async fn lease(&self, side: Side) -> Result<Lease, StoreError> {
@@ -197,17 +208,15 @@ impl Database {
         lease.finish(outcome)
     }
 
-    /// `select` and `order` are texts of this crate. The total is counted apart from the page: a record
-    /// that arrives between the two does no harm.
+    /// The total is counted apart from the page: a record that arrives between the two does no harm.
     pub(crate) async fn page<T: Send>(
         &self,
-        table: &'static str,
-        (select, order): (&'static str, &'static str),
+        asked: PageAsked,
         filter: Filter<'_>,
-        (page, size): (u64, u64),
         decode: impl Fn(&Row) -> Result<T, Error> + Send,
     ) -> Result<Page<T>, StoreError> {
         filter.check()?;
+        let PageAsked { table, select, order, page, size } = asked;
         let (count, values) = filter.count(table);
         let total = self.rows(count, values, |row| row.columns().int()).await?;
         let (sql, values) = filter.page(select, order, page, size.min(1_000));

@@ -1,7 +1,7 @@
 //! Stored rows as the Admin API lists and shows them, one page at a time.
 
 use crate::configs::{stored, stored_columns, workspace_value};
-use crate::database::Database;
+use crate::database::{Database, PageAsked};
 use crate::filter::Filter;
 use crate::session::Row;
 use gateway_domain::id::{OrgId, WorkspaceId};
@@ -12,7 +12,7 @@ use sqlx::Error;
 use uuid::Uuid;
 
 const SELECT: &str = concat!("SELECT ", stored_columns!(), " FROM resource r");
-const NEWEST: (&str, &str) = (SELECT, "r.created_at DESC, r.id DESC");
+const NEWEST: &str = "r.created_at DESC, r.id DESC";
 
 impl Directory for Database {
     fn get<'a>(
@@ -51,14 +51,15 @@ impl Directory for Database {
             .and_if("r.name = ?", query.name.as_deref())
             .and_if("lower(r.name || ' ' || r.slug) LIKE lower(?) ESCAPE '\\'", query.search.as_deref().map(part))
             .and_in("r.id", query.ids.iter().copied());
-        Box::pin(self.page("resource r", NEWEST, filter, (query.page, query.page_size), row))
+        let (page, size) = (query.page, query.page_size);
+        let page = PageAsked { table: "resource r", select: SELECT, order: NEWEST, page, size };
+        Box::pin(self.page(page, filter, row))
     }
 }
 
 impl Database {
     async fn first(&self, filter: Filter<'_>) -> Result<Option<Stored>, StoreError> {
-        let (select, order) = NEWEST;
-        let (sql, values) = filter.page(select, order, 0, 1);
+        let (sql, values) = filter.page(SELECT, NEWEST, 0, 1);
         Ok(self.rows(sql, values, row).await?.into_iter().next())
     }
 }

@@ -156,8 +156,14 @@ fn metrics(r: &LogRecord, reader: &Reader<'_>) -> Value {
     Value::Object(out)
 }
 
-/// Id, name and parent of the call's span: as the client named it, else as traces tell it, else by the record.
-fn span(r: &LogRecord) -> (String, String, Option<String>) {
+/// The call's span: as the client named it, else as traces tell it, else by the record.
+struct NamedSpan {
+    id: String,
+    name: String,
+    parent: Option<String>,
+}
+
+fn span(r: &LogRecord) -> NamedSpan {
     let trace = r.trace.as_deref();
     let own = || match trace.filter(|t| t.span != 0) {
         Some(trace) => format!("{:016x}", trace.call(r.attempt)),
@@ -165,13 +171,13 @@ fn span(r: &LogRecord) -> (String, String, Option<String>) {
     };
     let text = |given: Option<&Arc<str>>| given.map(|t| t.to_string());
     let name = || format!("{} {}", r.method, r.path);
-    (
-        text(trace.and_then(|t| t.span_id.as_ref())).unwrap_or_else(own),
-        text(trace.and_then(|t| t.span_name.as_ref())).unwrap_or_else(name),
-        trace.and_then(|t| {
+    NamedSpan {
+        id: text(trace.and_then(|t| t.span_id.as_ref())).unwrap_or_else(own),
+        name: text(trace.and_then(|t| t.span_name.as_ref())).unwrap_or_else(name),
+        parent: trace.and_then(|t| {
             text(t.parent_span_id.as_ref()).or_else(|| (t.parent != 0).then(|| format!("{:016x}", t.parent)))
         }),
-    )
+    }
 }
 
 fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
@@ -183,9 +189,9 @@ fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "workspace_slug": r.workspace_slug,
         "created_at": r.created_at,
         "trace_id": r.trace_id,
-        "span_id": span.0,
-        "span_name": span.1,
-        "parent_span_id": span.2,
+        "span_id": span.id,
+        "span_name": span.name,
+        "parent_span_id": span.parent,
         "internal_trace_id": r.trace.as_ref().map(|t| format!("{:032x}", t.id)),
         "api_key_id": r.key,
         "config": r.config,

@@ -21,7 +21,7 @@ pub struct Alert<'a> {
 /// Writes it down. Returns what the budget belongs to, as people know it; `None` when that is gone.
 pub async fn alert(app: &App, alert: &Alert<'_>) -> Result<Option<Value>, String> {
     let snapshot = app.live.snapshot();
-    let Some((kind, id, org)) = subject(&snapshot, alert.holder) else { return Ok(None) };
+    let Some(AlertSubject { kind, id, org }) = subject(&snapshot, alert.holder) else { return Ok(None) };
     let found = app.directory.get(kind, org, None, &id.to_string()).await.map_err(|e| e.to_string())?;
     let Some(row) = found else { return Ok(None) };
     let event = if alert.exhausted { "budget_exhausted" } else { "budget_threshold_reached" };
@@ -38,8 +38,15 @@ pub async fn alert(app: &App, alert: &Alert<'_>) -> Result<Option<Value>, String
     })))
 }
 
-fn subject(snapshot: &Snapshot, holder: Holder) -> Option<(Kind, Uuid, OrgId)> {
-    Some(match holder {
+/// The row that a budget stands in.
+struct AlertSubject {
+    kind: Kind,
+    id: Uuid,
+    org: OrgId,
+}
+
+fn subject(snapshot: &Snapshot, holder: Holder) -> Option<AlertSubject> {
+    let (kind, id, org) = match holder {
         Holder::Policy(id) => {
             let home = snapshot.workspaces().find(|w| w.usage_policies().contains_key(&id))?;
             (Kind::UsageLimitPolicy, id.0, home.org)
@@ -52,5 +59,6 @@ fn subject(snapshot: &Snapshot, holder: Holder) -> Option<(Kind, Uuid, OrgId)> {
         }
         Holder::Integration(id, _) => (Kind::Integration, id.0, snapshot.upstream(id)?.org),
         Holder::Claim(_) => return None,
-    })
+    };
+    Some(AlertSubject { kind, id, org })
 }

@@ -1,7 +1,7 @@
 //! Budgets: money held at a target's price, periods and their anchors, what keeps a count and what begins another.
 
 use super::fixture::{Engine, NOW, pairs, requests, seconds, subject, usage_index};
-use crate::{Denied, Estimate, Hold, Index, Price, ReservationRequest, Stage, Subject, Used, slot_of};
+use crate::{Denied, Estimate, Hold, Index, LimitHolder, Price, ReservationRequest, Stage, Subject, Used, slot_of};
 use gateway_domain::counters::{Change, Counters, Keep, Measured};
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::Holder;
@@ -253,7 +253,7 @@ fn holders_have_budgets_whose_weeks_begin_on_sunday() {
     let ask = |at: &str, tokens: u64| {
         let at: Timestamp = at.parse().unwrap();
         let mut wants = ReservationRequest::default();
-        wants.bind(Stage::Caller, (holder, "API key", &"mine".into()), &limits, at);
+        wants.bind(Stage::Caller, LimitHolder { holder, kind: "API key", name: &"mine".into() }, &limits, at);
         wants.measure(&may_use(0, tokens), None);
         let verdict = engine.ledger.admit(wants.asks(), at);
         if let Err(refusal) = verdict {
@@ -262,7 +262,12 @@ fn holders_have_budgets_whose_weeks_begin_on_sunday() {
         let caller = wants.granted(Stage::Caller, &counters, may_use(0, tokens));
         let mut wants = ReservationRequest::default();
         wants.charge(&caller);
-        wants.bind(Stage::Target, (Holder::Key(KeyId(Uuid::from_u128(8))), "provider", &"other".into()), &limits, at);
+        wants.bind(
+            Stage::Target,
+            LimitHolder { holder: Holder::Key(KeyId(Uuid::from_u128(8))), kind: "provider", name: &"other".into() },
+            &limits,
+            at,
+        );
         wants.measure(&may_use(0, tokens), Some(&cents));
         let verdict = engine.ledger.admit(wants.asks(), at);
         match verdict {

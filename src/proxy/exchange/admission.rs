@@ -16,7 +16,7 @@ use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceCard, price};
 use gateway_domain::{Fault, FaultKind, Timestamp, Usage};
-use gateway_policies::{Estimate, Hold, ReservationRequest, Stage, Subject, Used};
+use gateway_policies::{Estimate, Hold, LimitHolder, ReservationRequest, Stage, Subject, Used};
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
     let set = routing.plan.config().sets_model && !request.is_untouched();
@@ -95,15 +95,19 @@ impl Gate<'_> {
         }
         let tenant = &request.caller.tenant;
         if let Some(limits) = &tenant.key.limits {
-            let whose = (Holder::Key(tenant.key.id), "API key", &tenant.key.name);
+            let whose = LimitHolder { holder: Holder::Key(tenant.key.id), kind: "API key", name: &tenant.key.name };
             wants.bind(Stage::Caller, whose, limits, now);
         }
         for claimed in tenant.key.token.iter().flat_map(|token| &token.limits) {
-            let whose = (Holder::Claim(claimed.id), "token", &claimed.name);
+            let whose = LimitHolder { holder: Holder::Claim(claimed.id), kind: "token", name: &claimed.name };
             wants.bind(Stage::Caller, whose, &claimed.limits, now);
         }
         if let Some(limits) = &tenant.workspace.limits {
-            let whose = (Holder::Workspace(tenant.workspace.id), "workspace", &tenant.workspace.name);
+            let whose = LimitHolder {
+                holder: Holder::Workspace(tenant.workspace.id),
+                kind: "workspace",
+                name: &tenant.workspace.name,
+            };
             wants.bind(Stage::Caller, whose, limits, now);
         }
         wants
@@ -259,16 +263,27 @@ fn bind_target(wants: &mut ReservationRequest, request: &Request, aim: &Aim, now
     if let Some(provider) = workspace.provider(&aim.virtual_key)
         && let Some(limits) = &provider.limits
     {
-        wants.bind(Stage::Target, (Holder::Provider(provider.id), "provider", &provider.slug), limits, now);
+        wants.bind(
+            Stage::Target,
+            LimitHolder { holder: Holder::Provider(provider.id), kind: "provider", name: &provider.slug },
+            limits,
+            now,
+        );
     }
     let integration = upstream.integration;
     if let Some(limits) = upstream.limits() {
-        let whose = (Holder::Integration(integration, None), "integration", &upstream.slug);
+        let whose =
+            LimitHolder { holder: Holder::Integration(integration, None), kind: "integration", name: &upstream.slug };
         wants.bind(Stage::Target, whose, limits, now);
     }
     if let Some(limits) = upstream.limits_of(workspace.id) {
         let holder = Holder::Integration(integration, Some(workspace.id));
-        wants.bind(Stage::Target, (holder, "integration of this workspace", &upstream.slug), limits, now);
+        wants.bind(
+            Stage::Target,
+            LimitHolder { holder, kind: "integration of this workspace", name: &upstream.slug },
+            limits,
+            now,
+        );
     }
 }
 

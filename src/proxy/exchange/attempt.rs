@@ -14,7 +14,7 @@ use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
-use crate::proxy::head::HeadPlan;
+use crate::proxy::head::{ClientHeaders, HeadPlan};
 use crate::proxy::objects::Binder;
 use crate::proxy::record::{AttemptInfo, Sent};
 use crate::proxy::request::Request;
@@ -176,7 +176,7 @@ impl<'a> Turn<'a, '_> {
     fn prepare(&self, resolved: &Resolved<'_>) -> Result<Prepared, Fault> {
         let client = &self.client.view().req_header().headers;
         let aliases = &self.gate.parts.delivery.settings.header_alias;
-        Prepared::new(self.gate.request, resolved, client, aliases)
+        Prepared::new(self.gate.request, resolved, ClientHeaders { headers: client, aliases })
     }
 
     /// An answer that is known, or that another call brings just now.

@@ -5,7 +5,7 @@ use crate::proxy::request::{Request, Tenant};
 use gateway_domain::counters::Answer;
 use gateway_domain::ports::Holder;
 use gateway_domain::{Fault, FaultKind, NanoUsd, Operation, Timestamp};
-use gateway_policies::{BudgetHolder, Estimate, Hold, ReservationRequest, Stage, Subject};
+use gateway_policies::{Estimate, Hold, LimitHolder, ReservationRequest, Stage, Subject};
 
 /// Bytes of a text that make a token, where nobody counts them.
 const BYTES_OF_TOKEN: usize = 4;
@@ -83,16 +83,16 @@ pub(in crate::proxy) async fn admit(
 /// Whose money a tool with a price is called for.
 fn bind_money(wants: &mut ReservationRequest, tenant: &Tenant, now: Timestamp) {
     if let Some(limits) = &tenant.key.limits {
-        let whose = BudgetHolder { holder: Holder::Key(tenant.key.id), kind: "API key", name: &tenant.key.name };
+        let whose = LimitHolder { holder: Holder::Key(tenant.key.id), kind: "API key", name: &tenant.key.name };
         wants.bind_money(whose, limits, now);
     }
     for claimed in tenant.key.token.iter().flat_map(|token| &token.limits) {
-        let whose = BudgetHolder { holder: Holder::Claim(claimed.id), kind: "token", name: &claimed.name };
+        let whose = LimitHolder { holder: Holder::Claim(claimed.id), kind: "token", name: &claimed.name };
         wants.bind_money(whose, &claimed.limits, now);
     }
     if let Some(limits) = &tenant.workspace.limits {
         let (holder, name) = (Holder::Workspace(tenant.workspace.id), &tenant.workspace.name);
-        wants.bind_money(BudgetHolder { holder, kind: "workspace", name }, limits, now);
+        wants.bind_money(LimitHolder { holder, kind: "workspace", name }, limits, now);
     }
 }
 

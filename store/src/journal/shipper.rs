@@ -27,6 +27,14 @@ pub struct Shipper {
     shelf: Arc<Mutex<Shelf>>,
 }
 
+/// What of a segment nobody has taken yet: from there to its end.
+struct UntakenPart {
+    number: u64,
+    file: Arc<std::fs::File>,
+    from: u64,
+    len: u64,
+}
+
 impl Shipper {
     pub(super) fn new(shelf: Arc<Mutex<Shelf>>) -> Self {
         Self { shelf }
@@ -35,7 +43,7 @@ impl Shipper {
     /// At most so many records that were not taken yet; `None` when there are none.
     pub fn take(&mut self, most: usize) -> io::Result<Option<Shipment>> {
         loop {
-            let Some((number, file, from, len)) = self.next_segment() else { return Ok(None) };
+            let Some(UntakenPart { number, file, from, len }) = self.next_segment() else { return Ok(None) };
             let mut frames = Frames::new(&*file, from, len);
             let mut records = Vec::with_capacity(most.min(1024));
             let mut seen = 0;
@@ -71,10 +79,10 @@ impl Shipper {
         }
     }
 
-    fn next_segment(&self) -> Option<(u64, Arc<std::fs::File>, u64, u64)> {
+    fn next_segment(&self) -> Option<UntakenPart> {
         let shelf = self.shelf.lock();
         let next = shelf.segments.iter().find(|s| s.taken < s.len)?;
-        Some((next.number, next.file.clone(), next.taken, next.len))
+        Some(UntakenPart { number: next.number, file: next.file.clone(), from: next.taken, len: next.len })
     }
 
     /// The store has them.

@@ -10,7 +10,7 @@ const FAMILY: &str = "azure-openai";
 const DEPLOYMENTS: &str = "deploymentConfig";
 
 /// What a virtual key calls a setting, and what an integration does.
-pub(super) const NAMES: &[(&str, &str)] = &[
+pub(super) const NAMES: [(&str, &str); 4] = [
     ("apiVersion", "azure_api_version"),
     ("resourceName", "azure_resource_name"),
     ("deploymentName", "azure_deployment_id"),
@@ -28,21 +28,21 @@ pub(super) struct Given {
 }
 
 impl Given {
-    fn each(&self) -> [(&'static str, &'static str, &Edit<Value>); 4] {
-        let values = [&self.api_version, &self.resource_name, &self.deployment_name, &self.deployment_config];
-        std::array::from_fn(|i| (NAMES[i].0, NAMES[i].1, values[i]))
+    /// In the order of [`NAMES`].
+    const fn each(&self) -> [&Edit<Value>; 4] {
+        [&self.api_version, &self.resource_name, &self.deployment_name, &self.deployment_config]
     }
 
     /// The name of one that was given.
     pub(super) fn first(&self) -> Option<&'static str> {
-        self.each().into_iter().find(|(_, _, edit)| **edit != Edit::Keep).map(|(name, ..)| name)
+        NAMES.iter().zip(self.each()).find(|(_, edit)| **edit != Edit::Keep).map(|((name, _), _)| *name)
     }
 
     /// As the settings of an integration. For another family nothing of it has a meaning; clients that always send the
     /// names send them as null.
     pub(super) fn configurations(&self, family: &str) -> Result<Map<String, Value>, Problem> {
         let mut out = Map::new();
-        for (name, setting, edit) in self.each() {
+        for (&(name, setting), edit) in NAMES.iter().zip(self.each()) {
             let value = match edit {
                 Edit::Keep => continue,
                 Edit::Clear => Value::Null,
@@ -92,7 +92,7 @@ fn renamed<'n>(fields: &Map<String, Value>, to: impl Fn(&str) -> Option<&'n str>
 pub(super) fn model_config(of: &Integration) -> Value {
     let stored = &of.configurations.cloud;
     let mut out = Map::new();
-    for (name, setting) in NAMES {
+    for (name, setting) in &NAMES {
         let Some(text) = stored.get(*setting) else { continue };
         let value = if *name == DEPLOYMENTS { shown(text) } else { json!(text) };
         out.insert((*name).to_owned(), value);
@@ -108,7 +108,7 @@ fn shown(text: &str) -> Value {
 
 /// A rule of the integration, told of the name that the client sent.
 pub(super) fn in_old_words(mut problem: Problem) -> Problem {
-    for (name, setting) in NAMES {
+    for (name, setting) in &NAMES {
         let field = format!("configurations.{setting}");
         if problem.message.starts_with(&field) {
             problem.message.replace_range(..field.len(), name);

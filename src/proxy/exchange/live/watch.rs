@@ -16,6 +16,7 @@ use crate::proxy::client::Upload;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::exchange::attempt::TargetCall;
 use crate::proxy::exchange::{CallParts, Gate};
+use crate::proxy::head::ClientHeaders;
 use crate::proxy::intake;
 use crate::proxy::record::{self, AttemptInfo, Tried};
 use crate::proxy::request::{Content, Request};
@@ -176,7 +177,7 @@ async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), Fault> {
     ] {
         handshake.insert(name, HeaderValue::from_static(value));
     }
-    let prepared = Prepared::new(gate.request, &resolved, &handshake, &[])?;
+    let prepared = Prepared::new(gate.request, &resolved, ClientHeaders::of_nobody(&handshake))?;
     let upload = Upload::of_own(&gate.parts.delivery.budget);
     let body = RequestBody::Streaming(Box::new(upload.clone()));
     let mut translating = Duration::ZERO;
@@ -219,7 +220,7 @@ async fn hung_up(gate: Gate<'_>, call: &str) -> Result<u16, Fault> {
     request.ask.upload = None;
     let gate = Gate { request: &request, ..gate };
     let resolved = resolved(gate)?;
-    let prepared = Prepared::new(&request, &resolved, &HeaderMap::new(), &[])?;
+    let prepared = Prepared::new(&request, &resolved, ClientHeaders::of_nobody(&HeaderMap::new()))?;
     let mut translating = Duration::ZERO;
     let asked = TargetCall { gate, resolved: &resolved, prepared: &prepared, translating: &mut translating };
     let outcome = asked.run(RequestBody::Held(&prepared.out.body)).await;
