@@ -16,6 +16,7 @@ mod health;
 mod ids;
 mod in_flight;
 mod issuers;
+mod kept_objects;
 mod kept_responses;
 mod limits;
 mod mcp_lines;

@@ -35,6 +35,7 @@ use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
 use crate::health::HealthComponents;
 use crate::in_flight::InFlight;
 use crate::issuers::{self, Issuers};
+use crate::kept_objects::KeptObjectNotes;
 use crate::limits::{LimitOutlook, Limits};
 use crate::mcp_lines::OpenLines;
 use crate::metrics::Metrics;
@@ -200,6 +201,13 @@ fn look_after(
     Ok(())
 }
 
+/// What is known of objects that providers keep.
+struct ObjectParts {
+    bookings: Bookings,
+    kept_objects: Arc<KeptObjectNotes>,
+    ids: Arc<dyn IdSeal>,
+}
+
 /// What makes calls, of providers and of services that guardrails ask.
 struct Calling {
     dns: Dns,
@@ -208,8 +216,7 @@ struct Calling {
     downloads: Arc<Downloads>,
     guardrails: Arc<Guardrails>,
     unpriced: UnpricedCalls,
-    bookings: Bookings,
-    ids: Arc<dyn IdSeal>,
+    objects: ObjectParts,
     explainer: Arc<Explainer>,
     /// Programs that are MCP servers.
     programs: Arc<Programs>,
@@ -245,10 +252,11 @@ impl Calling {
         let unpriced = UnpricedCalls::new(metrics.clone());
         let ids = booted.ids.clone();
         let bookings = Bookings::new(Arc::new(booted.database.clone()), control.handle().clone());
+        let kept_objects = booted.kept_objects(metrics, control.handle())?;
         let (specs, path) = (settings.mcp.specs()?, program_path());
         let programs = Arc::new(Programs::new(specs, path, settings.mcp_programs, control.handle().clone()));
-        let explainer = Arc::default();
-        Ok(Self { dns, dialer, credentials, downloads, guardrails, unpriced, bookings, ids, explainer, programs })
+        let (explainer, objects) = (Arc::default(), ObjectParts { bookings, kept_objects, ids });
+        Ok(Self { dns, dialer, credentials, downloads, guardrails, unpriced, objects, explainer, programs })
     }
 
     fn parts(
@@ -258,7 +266,8 @@ impl Calling {
         shelves: Shelves,
         (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
-        let Self { dialer, credentials, downloads, guardrails, unpriced, bookings, ids, .. } = self;
+        let Self { dialer, credentials, downloads, guardrails, unpriced, objects, .. } = self;
+        let ObjectParts { bookings, kept_objects, ids } = objects;
         let Shelves { cache, kept } = shelves;
         CallParts {
             dialer,
@@ -271,6 +280,7 @@ impl Calling {
             unpriced,
             bookings,
             ids,
+            kept_objects,
             kept,
             live,
             delivery,

@@ -3,8 +3,10 @@
 //! sealed; nothing is stored. Knows no seal and no provider.
 
 mod json;
+mod lists;
 
 pub use json::{IdPlace, rewrite};
+pub use lists::{is_listed, listed_in_path, shown_in_part};
 
 use crate::path::decoded;
 use http::Method;
@@ -165,6 +167,9 @@ pub enum KeptAt {
     Elsewhere([u8; 16]),
 }
 
+/// In the tag of what names a place of a list.
+const CURSOR: u8 = 2;
+
 /// What a bound id says once it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundId {
@@ -177,18 +182,35 @@ pub struct BoundId {
 impl BoundId {
     /// What is sealed.
     pub fn plain(&self) -> Vec<u8> {
+        self.tagged(0)
+    }
+
+    /// What is sealed where a list goes on behind this object: it names a place of the list, and opens no object.
+    pub fn cursor(&self) -> Vec<u8> {
+        self.tagged(CURSOR)
+    }
+
+    fn tagged(&self, purpose: u8) -> Vec<u8> {
         let (tag, at) = match &self.at {
             KeptAt::Provider(id) => (0, *id.as_bytes()),
             KeptAt::Elsewhere(mark) => (1, *mark),
         };
-        [self.workspace.as_bytes(), [tag].as_slice(), &at, self.native.as_bytes()].concat()
+        [self.workspace.as_bytes(), [tag | purpose].as_slice(), &at, self.native.as_bytes()].concat()
     }
 
     pub fn read(plain: &[u8]) -> Option<Self> {
+        Self::read_tagged(plain, 0)
+    }
+
+    pub fn read_cursor(plain: &[u8]) -> Option<Self> {
+        Self::read_tagged(plain, CURSOR)
+    }
+
+    fn read_tagged(plain: &[u8], purpose: u8) -> Option<Self> {
         let (workspace, rest) = plain.split_first_chunk::<16>()?;
         let (tag, rest) = rest.split_first()?;
         let (at, native) = rest.split_first_chunk::<16>()?;
-        let at = match tag {
+        let at = match tag ^ purpose {
             0 => KeptAt::Provider(Uuid::from_bytes(*at)),
             1 => KeptAt::Elsewhere(*at),
             _ => return None,
@@ -312,8 +334,10 @@ mod tests {
             let id = BoundId { workspace: Uuid::from_u128(3), at, native: native.clone() };
             assert_eq!(BoundId::read(&id.plain()), Some(id.clone()));
             let mut other = id.plain();
-            other[16] = 2;
+            other[16] = 4;
             assert_eq!(BoundId::read(&other), None);
+            assert_eq!((BoundId::read_cursor(&id.cursor()), BoundId::read(&id.cursor())), (Some(id.clone()), None));
+            assert_eq!(BoundId::read_cursor(&id.plain()), None);
         }
         assert_eq!(BoundId::read(&[0; 32]), None);
     }

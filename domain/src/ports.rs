@@ -15,6 +15,7 @@ mod id_seal;
 mod intake;
 mod jobs;
 mod kept_answers;
+mod kept_objects;
 mod key_limits;
 mod key_uses;
 mod mail;
@@ -55,6 +56,7 @@ pub use jobs::{
     NewJob,
 };
 pub use kept_answers::{ANSWERS_KEPT_MICROS, AnswerMark, KeptAnswers};
+pub use kept_objects::{KeptObject, KeptObjects, MOST_KEPT_ASKED};
 pub use key_limits::{KeyLimit, KeyLimits, LimitCount};
 pub use key_uses::KeyUses;
 pub use mail::{Mail, MailError, Mailer};

@@ -20,6 +20,7 @@ mod gemini;
 #[cfg(test)]
 mod golden;
 pub mod kept_files;
+pub mod kept_lists;
 mod length;
 mod model;
 mod model_place;

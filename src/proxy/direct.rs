@@ -9,6 +9,7 @@ mod files;
 mod job_list;
 mod lines;
 mod list_part;
+mod own_list;
 mod passed_output;
 mod results;
 mod service;
@@ -52,6 +53,8 @@ enum DirectVerb {
     Batch(&'static dyn NativeBatches, BatchVerb),
     /// Fine-tuning jobs: a list may take several calls. All else of them is one call, and goes the way of all.
     JobList,
+    /// A list in OpenAI's form of what one workspace has, where a credential is shared.
+    OwnList(&'static str),
     /// What came of a batch, at families that speak OpenAI's interface: they have the file, and no route for it by its batch.
     PassedOutput(String),
 }
@@ -91,6 +94,8 @@ enum FileVerb {
 /// What it is answered with.
 enum DirectAnswer<'a> {
     Json(Value),
+    /// The same, written out.
+    Text(Bytes),
     /// As the provider sends it.
     Bytes(Box<Response>),
     /// What came of a batch.
@@ -134,12 +139,16 @@ pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> 
         matches!(route.operation, CreateBatch | ListBatches | RetrieveBatch | CancelBatch | GetBatchOutput);
     let is_job_list = route.operation == Operation::ListFinetunes;
     let is_elsewhere = route.path.starts_with("/v1/proxy/") || request.caller.tenant.line.is_some();
-    if !(is_about_files || is_about_batches || is_job_list) || is_elsewhere {
+    let list = objects::shown_list(request);
+    if !(is_about_files || is_about_batches || is_job_list || list.is_some()) || is_elsewhere {
         return None;
     }
     // What leads nowhere is told by the exchange.
     let aim = target::resolve_place(routing.plan.leaf(), routing.inline, request).ok()?;
     let slug = aim.adapter.info().slug;
+    if let Some(root) = list.filter(|root| objects::is_isolated(&aim) && !is_own_familys(slug, root)) {
+        return Some(DirectCall { aim, verb: DirectVerb::OwnList(root) });
+    }
     if is_job_list {
         return JobPages::are_of(slug).then_some(DirectCall { aim, verb: DirectVerb::JobList });
     }
@@ -174,6 +183,16 @@ pub(crate) fn asked(request: &Request, routing: &Routing) -> Option<DirectCall> 
         _ => FileVerb::Delete(id()),
     };
     Some(DirectCall { aim, verb: DirectVerb::File(home, verb) })
+}
+
+/// Lists of this kind are not in OpenAI's form at this family, and are read in its own.
+fn is_own_familys(slug: &str, root: &str) -> bool {
+    match root {
+        "/files" => bucket_store(slug).is_some() || kept_files(slug).is_some(),
+        "/batches" => native_batches(slug).is_some(),
+        "/fine_tuning/jobs" => JobPages::are_of(slug),
+        _ => false,
+    }
 }
 
 /// The batch whose results a file is.
@@ -236,6 +255,15 @@ pub(crate) fn count_apart(
     });
 }
 
+/// An answer with bound ids, once it is noted whose the objects are that it tells of.
+async fn bound(binder: Option<&Binder>, body: Bytes) -> Bytes {
+    let Some(binder) = binder else { return body };
+    let body = binder.bound(&body);
+    binder.done();
+    binder.settled().await;
+    body
+}
+
 impl DirectParts<'_> {
     /// `Ok(Err(…))`: limits refuse it, and nothing was done; what there is to count now, else.
     pub(crate) async fn serve(
@@ -251,18 +279,25 @@ impl DirectParts<'_> {
             Err(fault) => return Ok(Err(fault)),
         };
         let mut services = Services::new(self.calls, asked, call.aim);
-        services.relays = matches!(call.verb, DirectVerb::PassedOutput(_));
+        services.relays = matches!(call.verb, DirectVerb::PassedOutput(_) | DirectVerb::OwnList(_));
         let batches = match &call.verb {
             DirectVerb::Batch(family, _) => {
                 Some(DirectBatches { parts: self, asked, services: &services, family: *family })
             }
-            DirectVerb::File(..) | DirectVerb::JobList | DirectVerb::PassedOutput(_) => None,
+            DirectVerb::File(..) | DirectVerb::JobList | DirectVerb::OwnList(_) | DirectVerb::PassedOutput(_) => None,
         };
-        let mut ended = None;
+        let noting = (&self.calls.ids, &self.calls.kept_objects);
+        let binds = routing.binds.then(|| Binder::new(noting, services.aim(), request));
+        let (mut ended, mut listed) = (None, Vec::new());
         let done = match (call.verb, &batches) {
             (DirectVerb::File(home, verb), _) => self.file(session, (asked, &services), (home, verb)).await,
             (DirectVerb::Batch(_, verb), Some(batches)) => batches.answer(verb, &mut ended).await,
             (DirectVerb::PassedOutput(id), _) => passed_output::opened(&services, &id, &mut ended).await,
+            (DirectVerb::OwnList(root), _) => {
+                let list = own_list::listed(&services, root, binds.as_deref()).await;
+                listed = list.as_deref().map(own_list::ended).unwrap_or_default();
+                list.map(DirectAnswer::Text)
+            }
             (DirectVerb::JobList, _) => job_list::listed(&services).await.map(DirectAnswer::Json),
             (DirectVerb::Batch(..), None) => Err(own_objects::unknown().into()),
         };
@@ -272,11 +307,13 @@ impl DirectParts<'_> {
             Err(DirectStop::Told(said)) => (said.status, Some("upstream_error")),
         };
         let info = admitted.info();
-        let binds = routing.binds.then(|| Binder::new(&self.calls.ids, services.aim(), request));
         let (sent, bytes) = match done {
             Ok(DirectAnswer::Json(json)) => {
-                let body = Bytes::from(json.to_string());
-                let body = binds.map_or_else(|| body.clone(), |binder| binder.bound(&body));
+                let body = bound(binds.as_deref(), json.to_string().into()).await;
+                self.say(session, (request, info), (200, body)).await
+            }
+            Ok(DirectAnswer::Text(text)) => {
+                let body = bound(binds.as_deref(), text).await;
                 self.say(session, (request, info), (200, body)).await
             }
             Ok(DirectAnswer::Bytes(response)) => self.pass(session, (request, info), *response).await,
@@ -293,10 +330,11 @@ impl DirectParts<'_> {
         record.response_bytes = if sent.is_ok() { bytes } else { 0 };
         record::finish(&mut record, request);
         records.push(record);
-        let ended = ended.map(|found| {
+        let found: Vec<FoundBatch> = ended.into_iter().chain(listed).collect();
+        let ended = (!found.is_empty()).then(|| {
             let told: &'static dyn ToldBatches = OPENAI_BATCHES;
             let (aim, family) = (services.aim().clone(), batches.map_or(told, |batches| batches.family));
-            EndedBatches { aim, family, relays: services.relays, found: vec![found] }
+            EndedBatches { aim, family, relays: services.relays, found }
         });
         sent.map(|()| Ok(ended))
     }

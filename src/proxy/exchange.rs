@@ -31,6 +31,7 @@ use crate::bookings::Bookings;
 use crate::cache::AnswerCache;
 use crate::downloads::Downloads;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
+use crate::kept_objects::KeptObjectNotes;
 use crate::kept_responses::KeptResponses;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
@@ -65,6 +66,7 @@ pub(crate) struct CallParts {
     pub(crate) unpriced: UnpricedCalls,
     pub(crate) bookings: Bookings,
     pub(crate) ids: Arc<dyn IdSeal>,
+    pub(crate) kept_objects: Arc<KeptObjectNotes>,
     pub(crate) kept: Arc<KeptResponses>,
     pub(crate) live: LiveParts,
     pub(crate) delivery: DeliveryParts,

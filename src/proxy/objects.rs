@@ -3,17 +3,22 @@
 //! to that provider and to no other. Knows no store, as there is none.
 
 mod isolation;
+mod notes;
 mod stream;
 
+pub(crate) use isolation::{is_isolated, shown_list};
+use notes::ObjectNotes;
 pub(crate) use stream::BoundStream;
 
 use super::intake::look;
 use super::request::{Content, PinnedTo, Request};
 use super::routing::ObjectRoute;
 use super::target::{self, Aim, Credential};
+use crate::kept_objects::KeptObjectNotes;
 use bytes::Bytes;
 use gateway_domain::config::{Config, Leaf, ProviderRef};
 use gateway_domain::kept::{self, BoundId, KeptAt, Touches};
+use gateway_domain::path::decoded;
 use gateway_domain::ports::IdSeal;
 use gateway_domain::{Fault, FaultKind};
 use memchr::memmem;
@@ -77,7 +82,9 @@ fn unbind_query(opener: &mut Opener<'_>, query: &str) -> Result<String, Fault> {
             Some((name, value)) => {
                 out.push_str(name);
                 out.push('=');
-                encode(&mut out, &opener.open(name, value)?);
+                let is_place = opener.lists && isolation::is_cursor(&decoded(name));
+                let native = if is_place { opener.open_place(name, value) } else { opener.open(name, value) };
+                encode(&mut out, &native?);
             }
             None => out.push_str(pair),
         }
@@ -126,17 +133,34 @@ struct Opener<'a> {
     seal: &'a dyn IdSeal,
     workspace: uuid::Uuid,
     pin: Option<PinnedTo>,
+    /// A list is asked for that may go on behind an object of others.
+    lists: bool,
 }
 
 impl<'a> Opener<'a> {
     fn of(seal: &'a dyn IdSeal, request: &Request) -> Self {
-        Self { seal, workspace: request.caller.tenant.workspace.id.0, pin: None }
+        let lists = shown_list(request).is_some();
+        Self { seal, workspace: request.caller.tenant.workspace.id.0, pin: None, lists }
+    }
+
+    /// The id of an object, or of one that a list goes on behind.
+    fn open_place(&mut self, field: &str, id: &str) -> Result<String, Fault> {
+        let (_, sealed) = kept::sealed_part(id).ok_or_else(unknown)?;
+        match self.seal.open(sealed).and_then(|plain| BoundId::read_cursor(&plain)) {
+            Some(cursor) => self.opened(field, (id, cursor)),
+            None => self.open(field, id),
+        }
     }
 
     /// The provider's own id.
     fn open(&mut self, field: &str, id: &str) -> Result<String, Fault> {
-        let (kind, sealed) = kept::sealed_part(id).ok_or_else(unknown)?;
+        let (_, sealed) = kept::sealed_part(id).ok_or_else(unknown)?;
         let opened = self.seal.open(sealed).and_then(|plain| BoundId::read(&plain)).ok_or_else(unknown)?;
+        self.opened(field, (id, opened))
+    }
+
+    fn opened(&mut self, field: &str, (id, opened): (&str, BoundId)) -> Result<String, Fault> {
+        let (kind, _) = kept::sealed_part(id).ok_or_else(unknown)?;
         if opened.workspace != self.workspace || kept::kind_of(&opened.native) != kind {
             return Err(unknown());
         }
@@ -167,7 +191,9 @@ pub(crate) fn route(config: &Config, inline: bool, request: &mut Request) -> Res
         None => kept::touches(&request.ask.method, request.ask.route.tail()),
     };
     if isolation::judge(config, inline, request)? {
-        return Ok(ObjectRoute { only: None, binds: touches != Touches::Nothing });
+        // A list asks one target.
+        let only = shown_list(request).and_then(|_| config.leaves().next().cloned());
+        return Ok(ObjectRoute { only, binds: touches != Touches::Nothing });
     }
     if touches == Touches::Nothing || !has_several(config, inline, request) {
         return Ok(ObjectRoute::default());
@@ -249,20 +275,46 @@ pub(crate) fn keeper_of(aim: &Aim, request: &Request) -> Vec<u8> {
 }
 
 /// Binds the ids in one target's answers.
-#[derive(Clone)]
 pub(crate) struct Binder {
     seal: Arc<dyn IdSeal>,
     workspace: uuid::Uuid,
     at: KeptAt,
     /// The answer is an object's own bytes.
     is_content: bool,
+    /// Where objects of workspaces are kept apart.
+    notes: Option<ObjectNotes>,
 }
 
 impl Binder {
-    pub(crate) fn new(seal: &Arc<dyn IdSeal>, aim: &Aim, request: &Request) -> Arc<Self> {
+    pub(crate) fn new(
+        (seal, notes): (&Arc<dyn IdSeal>, &Arc<KeptObjectNotes>),
+        aim: &Aim,
+        request: &Request,
+    ) -> Arc<Self> {
         let is_content = kept::is_content(request.ask.route.tail());
         let (workspace, at) = (request.caller.tenant.workspace.id.0, mark(aim, request));
-        Arc::new(Self { seal: seal.clone(), workspace, at, is_content })
+        let notes = is_isolated(aim).then(|| ObjectNotes::new(notes.clone(), keeper_of(aim, request), request));
+        Arc::new(Self { seal: seal.clone(), workspace, at, is_content, notes })
+    }
+
+    /// Waits until it is noted, as far as that may take, whose the objects are that the answer to a call told of.
+    pub(crate) async fn settled(&self) {
+        if let Some(notes) = &self.notes {
+            notes.settled().await;
+        }
+    }
+
+    /// The provider did what it was asked for.
+    pub(crate) fn done(&self) {
+        if let Some(notes) = &self.notes {
+            notes.forget_removed();
+        }
+    }
+
+    /// Where a list goes on that was not read to its end.
+    pub(crate) fn cursor(&self, native: &str) -> String {
+        let id = BoundId { workspace: self.workspace, at: self.at, native: native.to_owned() };
+        format!("{}{}{}", kept::kind_of(native), kept::MARK, self.seal.seal(&id.cursor()))
     }
 
     pub(crate) const fn reads(&self) -> bool {
@@ -277,8 +329,15 @@ impl Binder {
 
     /// The same JSON with bound ids.
     pub(crate) fn bound(&self, body: &Bytes) -> Bytes {
-        let rewritten =
-            kept::rewrite(body, |place, text| kept::is_id_of_object(place, text).then(|| self.bound_id(text)));
+        let rewritten = kept::rewrite(body, |place, text| {
+            if !kept::is_id_of_object(place, text) {
+                return None;
+            }
+            if let Some(notes) = &self.notes {
+                notes.saw(place, text);
+            }
+            Some(self.bound_id(text))
+        });
         rewritten.map_or_else(|| body.clone(), Bytes::from)
     }
 }

@@ -6,6 +6,7 @@ use super::{aliases, blob_places};
 use crate::batches::NEVER_REFUSED;
 use crate::health::HealthComponents;
 use crate::issuers::Issuers;
+use crate::kept_objects::{KeptObjectBounds, KeptObjectNotes};
 use crate::metrics::{Metrics, Shape};
 use crate::runtime_config::ConfigHandle;
 use crate::settings::Settings;
@@ -30,6 +31,7 @@ use gateway_store::{
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// A process with its stores open and a snapshot in force.
 pub(crate) struct Booted {
@@ -71,12 +73,20 @@ impl Booted {
         parts
     }
 
+    /// Whose the objects are that providers keep.
+    pub(super) fn kept_objects(&self, metrics: &Metrics, runtime: &Handle) -> Result<Arc<KeptObjectNotes>, String> {
+        let store = Arc::new(self.database.clone());
+        let notes = KeptObjectNotes::start(store, runtime.clone(), metrics, KeptObjectBounds::default());
+        notes.map_err(|e| format!("metrics cannot be set up: {e}"))
+    }
+
     /// What is left of jobs and blobs.
     pub(super) fn leftovers(&self, metrics: &Metrics) -> Result<Leftovers, String> {
         let database = Arc::new(self.database.clone());
         let leftovers = Leftovers::new(database.clone(), self.blobs(), database.clone(), database.clone(), metrics);
         let leftovers = leftovers.and_then(|leftovers| leftovers.with_sign_ins(database.clone(), metrics));
-        let leftovers = leftovers.and_then(|leftovers| leftovers.with_accounts(database, metrics));
+        let leftovers = leftovers.and_then(|leftovers| leftovers.with_accounts(database.clone(), metrics));
+        let leftovers = leftovers.and_then(|leftovers| leftovers.with_kept_objects(database, metrics));
         leftovers.map_err(|e| format!("metrics cannot be set up: {e}"))
     }
 }

@@ -4,8 +4,8 @@
 use crate::metrics::Metrics;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{
-    ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, McpAccountRows, McpAccounts, OauthRows, OauthStore, OwnedObjects,
-    StoreError,
+    ANSWERS_KEPT_MICROS, Blobs, Jobs, KeptAnswers, KeptObjects, McpAccountRows, McpAccounts, OauthRows, OauthStore,
+    OwnedObjects, StoreError,
 };
 use prometheus::{GaugeVec, IntGauge, IntGaugeVec, Opts};
 use std::sync::Arc;
@@ -31,6 +31,13 @@ pub(super) struct Leftovers {
     unnamed: IntGauge,
     sign_ins: Option<SignInCount>,
     accounts: Option<AccountCount>,
+    kept_objects: Option<KeptObjectCount>,
+}
+
+/// Whose the objects are that providers keep.
+struct KeptObjectCount {
+    store: Arc<dyn KeptObjects>,
+    rows: IntGauge,
 }
 
 /// Accounts of people at MCP servers.
@@ -77,6 +84,7 @@ impl Leftovers {
             )?,
             sign_ins: None,
             accounts: None,
+            kept_objects: None,
         };
         metrics.register(Box::new(kept.kept_answers.clone()))?;
         metrics.register(Box::new(kept.open_jobs.clone()))?;
@@ -115,6 +123,19 @@ impl Leftovers {
         Ok(self)
     }
 
+    /// Counts objects that providers keep for workspaces that share a credential too, and forgets those whose time is over.
+    pub(super) fn with_kept_objects(
+        mut self,
+        store: Arc<dyn KeptObjects>,
+        metrics: &Metrics,
+    ) -> Result<Self, prometheus::Error> {
+        let help = "Objects at providers of which it is noted whose they are, 100,000 of a workspace at most";
+        let rows = IntGauge::new("gateway_kept_objects", help)?;
+        metrics.register(Box::new(rows.clone()))?;
+        self.kept_objects = Some(KeptObjectCount { store, rows });
+        Ok(self)
+    }
+
     pub(super) async fn round(&self, now: Timestamp) {
         let removed = self.remove(now).await;
         if let Err(e) = self.collect(now).await {
@@ -141,10 +162,14 @@ impl Leftovers {
             let blobs = self.blobs.expire(now, now.plus_micros(-ABANDONED_MICROS)).await?;
             let owned = self.owned.expire_owned(now).await?;
             let answers = self.answers.forget_answers(now.plus_micros(-ANSWERS_KEPT_MICROS)).await?;
-            if jobs == 0 && blobs == 0 && owned == 0 && answers == 0 {
+            let kept = match &self.kept_objects {
+                Some(kept) => kept.store.expire_kept(now).await?,
+                None => 0,
+            };
+            if jobs == 0 && blobs == 0 && owned == 0 && answers == 0 && kept == 0 {
                 break;
             }
-            tracing::debug!(jobs, blobs, owned, answers, "removed, their time being over");
+            tracing::debug!(jobs, blobs, owned, answers, kept, "removed, their time being over");
         }
         Ok(())
     }
@@ -165,6 +190,9 @@ impl Leftovers {
         self.blob_bytes.set(i64::try_from(blobs.bytes).unwrap_or(i64::MAX));
         self.fullest.set(i64::try_from(blobs.most_of_org).unwrap_or(i64::MAX));
         self.unnamed.set(i64::try_from(blobs.unnamed).unwrap_or(i64::MAX));
+        if let Some(KeptObjectCount { store, rows }) = &self.kept_objects {
+            rows.set(i64::try_from(store.count_kept().await?).unwrap_or(i64::MAX));
+        }
         if let Some(SignInCount { store, rows }) = &self.sign_ins {
             let OauthRows { clients, grants, codes } = store.oauth_rows().await?;
             for (kind, count) in [("client", clients), ("grant", grants), ("code", codes)] {

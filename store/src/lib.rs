@@ -17,6 +17,7 @@ mod id_seal;
 mod jobs;
 pub mod journal;
 mod kept_answers;
+mod kept_objects;
 mod key_uses;
 mod last_good;
 mod logs;

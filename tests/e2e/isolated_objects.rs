@@ -47,7 +47,10 @@ async fn a_workspace_finds_its_own_objects_and_nobody_elses() {
         json!({ "messages": [{ "role": "user", "content": [{ "type": "file", "file": { "file_id": "file-one" } }] }] }),
     );
     let reference = json!({ "model": "gpt-4o", "input": [{ "type": "item_reference", "id": "rs_one" }] });
+    let escaped = raw.to_string().replace("\"file-one\"", "\"file\\u002done\"");
+    assert!(escaped.contains("u002d"), "{escaped}");
     for refused in [
+        call(&gateway, "POST", "/v1/batches", &mine).body("application/json", escaped),
         call(&gateway, "GET", &path, &theirs),
         call(&gateway, "POST", "/v1/batches", &theirs).json(&batch),
         call(&gateway, "GET", "/v1/files/file-one", &mine),
@@ -59,7 +62,7 @@ async fn a_workspace_finds_its_own_objects_and_nobody_elses() {
     ] {
         assert_eq!(refused.send().await.expect(404).text(), unknown, "nobody learns whose it is");
     }
-    for path in ["/v1/files", "/v1/files?limit=1", "/v1/batches", "/v1/proxy/files/file-one", "/v1/some/other/path"] {
+    for path in ["/v1/uploads", "/v1/threads", "/v1/proxy/files/file-one", "/v1/proxy/files", "/v1/some/other/path"] {
         let told = call(&gateway, "GET", path, &mine).send().await.expect(403);
         assert!(told.text().contains("isolate_objects"), "{path}: {}", told.text());
     }

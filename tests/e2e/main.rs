@@ -145,6 +145,7 @@ mod hostile;
 #[cfg(test)]
 mod in_force;
 #[cfg(test)]
+mod isolated_lists;
 mod isolated_objects;
 #[cfg(test)]
 mod jobs;

@@ -25,6 +25,8 @@ pub struct JobPages<'a> {
     most: usize,
     after: Option<String>,
     jobs: Vec<TuningJob>,
+    /// Of those, the first of the page that was read last.
+    fresh: usize,
     /// Where the next page begins.
     next: Option<String>,
     pages: usize,
@@ -54,7 +56,7 @@ impl<'a> JobPages<'a> {
         call: &'a Call<'a>,
     ) -> Result<Self, Fault> {
         let (most, after) = part(call)?;
-        Ok(Self { slug, family, call, most, after, jobs: Vec::new(), next: None, pages: 0 })
+        Ok(Self { slug, family, call, most, after, jobs: Vec::new(), fresh: 0, next: None, pages: 0 })
     }
 
     /// Of the page that is to be read now, below the family's address.
@@ -65,8 +67,8 @@ impl<'a> JobPages<'a> {
         Ok(format!("{path}{mark}{}={}", cursor.asked, escaped(next)))
     }
 
-    /// Whether another page is to be read.
-    pub fn read(&mut self, body: &[u8]) -> Result<bool, Failure> {
+    /// Takes the page that was read.
+    pub fn read(&mut self, body: &[u8]) -> Result<(), Failure> {
         let unreadable = || failure::unreadable(self.slug, "the answer", body, Dialect::OpenAi);
         let told: Value = match body.trim_ascii() {
             b"" => Value::Null,
@@ -84,10 +86,27 @@ impl<'a> JobPages<'a> {
         let next = next.filter(|next| !next.is_empty()).map(str::to_owned);
         // One that leads back to where it was told would lead there for ever.
         self.next = next.filter(|next| self.next.as_ref() != Some(next));
+        self.fresh = self.jobs.len();
         self.jobs.extend(jobs);
         self.pages += 1;
-        let is_enough = cursor.is_some_and(|cursor| cursor.newest_first) && self.is_there();
-        Ok(self.next.is_some() && self.pages < MOST_PAGES && !is_enough)
+        Ok(())
+    }
+
+    /// The jobs of the page that was read last.
+    pub fn fresh_ids(&self) -> Vec<&str> {
+        self.jobs[self.fresh..].iter().map(|job| job.id.as_str()).collect()
+    }
+
+    /// Drops those of them that are not to be shown.
+    pub fn keep_fresh(&mut self, is_shown: impl Fn(&str) -> bool) {
+        let fresh = self.jobs.split_off(self.fresh);
+        self.jobs.extend(fresh.into_iter().filter(|job| is_shown(&job.id)));
+    }
+
+    /// Whether another page is to be read.
+    pub fn goes_on(&self) -> bool {
+        let is_enough = self.family.cursor().is_some_and(|cursor| cursor.newest_first) && self.is_there();
+        self.next.is_some() && self.pages < MOST_PAGES && !is_enough
     }
 
     /// All that is asked for was read.
@@ -199,7 +218,8 @@ mod tests {
             let next = (to < all).then(|| format!("t/{to}"));
             let told = json!({ "modelCustomizationJobSummaries": jobs.collect::<Vec<_>>(), "nextToken": next });
             paths.push(path);
-            if !pages.read(told.to_string().as_bytes()).expect("a page") {
+            pages.read(told.to_string().as_bytes()).expect("a page");
+            if !pages.goes_on() {
                 break;
             }
         }
@@ -237,8 +257,28 @@ mod tests {
     }
 
     #[test]
+    fn pages_are_read_until_so_many_are_there_that_are_to_be_shown() {
+        let (body, mut read) = (Bytes::new(), 0);
+        let call = asked("limit=1", &body);
+        let mut pages = JobPages::of("bedrock", &call).expect("it is asked for well");
+        loop {
+            let job = json!({ "jobArn": format!("arn:{read}"), "status": "Completed", "creationTime": 100 - read });
+            let told = json!({ "modelCustomizationJobSummaries": [job], "nextToken": format!("t{read}") });
+            pages.read(told.to_string().as_bytes()).expect("a page");
+            assert_eq!(pages.fresh_ids(), [format!("arn:{read}")]);
+            pages.keep_fresh(|id| id == "arn:3");
+            read += 1;
+            if !pages.goes_on() {
+                break;
+            }
+        }
+        let told = pages.shown().expect("a list");
+        assert_eq!((read, ids(&told), &told["has_more"]), (4, vec!["arn:3"], &json!(true)));
+    }
+
+    #[test]
     fn a_cursor_has_a_bound_and_one_beyond_it_does_not_end_the_list_unseen() {
-        for (length, expected) in [(LONGEST_CURSOR, Some(true)), (LONGEST_CURSOR + 1, None)] {
+        for (length, expected) in [(LONGEST_CURSOR, Some(())), (LONGEST_CURSOR + 1, None)] {
             let (body, next) = (Bytes::new(), "t".repeat(length));
             let call = asked("limit=2", &body);
             let mut pages = JobPages::of("bedrock", &call).expect("it is asked for well");

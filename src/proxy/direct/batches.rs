@@ -237,7 +237,7 @@ impl<'a> DirectBatches<'a> {
             };
             let body = self.services.told(call, self.family.most_told().max(8 << 20)).await?;
             let (batches, next) = listed(slug, &body, number).unwrap_or_default();
-            for batch in batches {
+            for batch in self.own(batches).await? {
                 let Some(found) = self.read(batch.to_string().as_bytes()).await? else { continue };
                 let is_first = !std::mem::replace(&mut is_past, true);
                 if is_first {
@@ -256,6 +256,21 @@ impl<'a> DirectBatches<'a> {
         let end = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
         let (first, last, has_more) = (end(data.first()), end(data.last()), has_more || page.is_some());
         Ok(json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more }))
+    }
+
+    /// Those that the workspace made, where others share its credential and are not to see them.
+    async fn own(&self, mut batches: Vec<Value>) -> Result<Vec<Value>, Fault> {
+        let id = |batch: &Value| {
+            let standing = self.family.standing(batch.to_string().as_bytes());
+            standing.map(|standing| told_id(&standing.id).to_owned()).unwrap_or_default()
+        };
+        let ids: Vec<String> = batches.iter().map(id).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        if let Some(own) = self.services.own_among(&ids).await? {
+            let mut is_own = ids.iter().map(|id| own.contains(*id));
+            batches.retain(|_| is_own.next() == Some(true));
+        }
+        Ok(batches)
     }
 
     /// As OpenAI tells one.

@@ -77,6 +77,10 @@ impl<'a> FamilyFiles<'a> {
                 break;
             }
         }
+        let ids: Vec<&str> = files.iter().map(|file: &ToldFile| file.id.as_str()).collect();
+        if let Some(own) = self.services.own_among(&ids).await? {
+            files.retain(|file| own.contains(&file.id));
+        }
         files.sort_by_key(|file: &ToldFile| std::cmp::Reverse(file.created));
         Ok(part.cut(files.iter().map(|file| self.shown(file)).collect(), next.is_some())?)
     }

@@ -6,6 +6,7 @@ use crate::proxy::call::raw_call;
 use crate::proxy::deliver::{fallen, timed_out};
 use crate::proxy::exchange::CallParts;
 use crate::proxy::head::{of_own, provider_headers};
+use crate::proxy::objects;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::target::{self, Aim};
@@ -19,6 +20,7 @@ use gateway_providers::stored_files::told_in_xml;
 use gateway_providers::{Adapter as _, Call, Endpoint, Outgoing, Pieces, Raw};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -147,6 +149,21 @@ impl<'a> Services<'a> {
         Ok(body.freeze())
     }
 
+    /// Which of these objects the workspace made; `None`: those of workspaces are not kept apart here.
+    pub(super) async fn own_among(&self, natives: &[&str]) -> Result<Option<HashSet<String>>, Fault> {
+        if !objects::is_isolated(&self.aim) {
+            return Ok(None);
+        }
+        let keeper = objects::keeper_of(&self.aim, self.request);
+        let workspace = self.request.caller.tenant.workspace.id;
+        let own = self.parts.kept_objects.own_among((workspace, &keeper), natives).await;
+        own.map(Some).map_err(|e| {
+            tracing::warn!(error = %e, "whose the objects of a list are is not known: it is not shown");
+            let why = "Whose the objects of this list are cannot be found out for the moment";
+            Fault::new(FaultKind::Busy, why).retry_after_ms(2_000)
+        })
+    }
+
     /// What one call may take, as the request or its config says.
     fn within(&self) -> Option<Duration> {
         let own = self.request.ask.headers.request_timeout_ms;
@@ -207,16 +224,8 @@ impl<'a> Services<'a> {
         }
         let (operation, method, settings) = (Operation::Proxy, &call.method, &*aim.settings);
         let body = &Bytes::new();
-        let passing = Call {
-            operation,
-            method,
-            tail: &call.path,
-            query: None,
-            body,
-            form: None,
-            settings,
-            ..raw_call(self.request)
-        };
+        let (tail, query) = call.path.split_once('?').map_or((call.path.as_str(), None), |(tail, q)| (tail, Some(q)));
+        let passing = Call { operation, method, tail, query, body, form: None, settings, ..raw_call(self.request) };
         Ok(Raw(aim.adapter).relayed(&passing)?.unwrap_or_else(|| call.path.clone()))
     }
 

@@ -125,7 +125,8 @@ impl<'a> Turn<'a, '_> {
             Ok(judged) => judged,
             Err(outcome) => return Ok(outcome),
         };
-        let binder = routing.binds.then(|| Binder::new(&self.gate.parts.ids, &aim, request));
+        let binder =
+            routing.binds.then(|| Binder::new((&self.gate.parts.ids, &self.gate.parts.kept_objects), &aim, request));
         let keeps = self.keeps(&aim);
         if keeps {
             let Gate { parts: CallParts { kept, ids, .. }, .. } = self.gate;

@@ -172,6 +172,10 @@ impl Reader<'_> {
         let reply = Raw(self.resolved.aim.adapter).response(&raw_call(self.request), &body).ok();
         let (usage, model) = reply.map_or((None, None), |reply| (reply.usage, reply.model));
         let told = binder.bound(&body);
+        if (200..300).contains(&head.status.as_u16()) {
+            binder.done();
+        }
+        binder.settled().await;
         Outcome::Whole(Box::new(WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, told) }))
     }
 
@@ -227,6 +231,12 @@ impl Reader<'_> {
         let mut answer = answer;
         if let Some(binder) = self.binder() {
             answer.body = binder.bound(&answer.body);
+            if success {
+                binder.done();
+            }
+            *self.translating += begun.elapsed();
+            binder.settled().await;
+            return Outcome::Whole(Box::new(answer));
         }
         *self.translating += begun.elapsed();
         Outcome::Whole(Box::new(answer))

@@ -1,13 +1,16 @@
 //! Objects of integrations that keep those of workspaces apart (`isolate_objects`): each is found by the id that was bound
-//! for the workspace that made it, and by no other. What would show objects of others, or lead round the ids, is refused.
+//! for the workspace that made it, and by no other. What would show objects of others, or lead round the ids, is refused; lists
+//! that can be read show those of the workspace alone.
 
 use super::unknown;
 use crate::proxy::request::Request;
-use crate::proxy::target::{self, Credential};
+use crate::proxy::target::{self, Aim, Credential};
 use gateway_domain::config::Config;
 use gateway_domain::kept::{self, Touches};
+use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use http::Method;
+use memchr::memmem;
 
 /// Notes what a request names as its provider made it, before bound ids are opened.
 pub(super) fn look(request: &mut Request) {
@@ -18,7 +21,37 @@ pub(super) fn look(request: &mut Request) {
     let ask = &request.ask;
     let in_path = kept::raw_in_path(ask.route.tail()).then(|| "the path".to_owned());
     let in_query = request.beside().filter(|call| kept::sealed_part(call).is_none()).map(|_| "call_id".to_owned());
-    request.ask.raw_names.field = in_path.or(in_query).or_else(|| in_body(request));
+    let in_cursor = || request.ask.route.query.as_deref().and_then(|query| raw_cursor(ask.route.tail(), query));
+    request.ask.raw_names.field = in_path.or(in_query).or_else(in_cursor).or_else(|| in_body(request));
+}
+
+/// Whether a parameter of a list says behind or before which object it goes on.
+pub(super) fn is_cursor(name: &str) -> bool {
+    matches!(name, "after" | "before" | "after_id" | "before_id")
+}
+
+/// The object that a list goes on behind, as a provider calls it.
+fn raw_cursor(tail: &str, query: &str) -> Option<String> {
+    let is_list = kept::is_list(tail);
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let raw = |name: &str, value: &str| {
+        let value = decoded(value);
+        let names = is_list || !kept::kind_of(&value).is_empty();
+        is_cursor(&decoded(name)) && !value.is_empty() && kept::sealed_part(&value).is_none() && names
+    };
+    pairs.find(|(name, value)| raw(name, value)).map(|(name, _)| name.to_owned())
+}
+
+/// Whether objects of workspaces are kept apart at this target.
+pub(crate) fn is_isolated(aim: &Aim) -> bool {
+    matches!(&aim.credential, Credential::Managed(upstream) if upstream.isolates_objects)
+}
+
+/// The list of all objects of a kind that a request asks for, where any integration keeps those of workspaces apart.
+pub(crate) fn shown_list(request: &Request) -> Option<&'static str> {
+    let asks = request.caller.tenant.world.isolates_objects && request.ask.method == Method::GET;
+    let route = &request.ask.route;
+    if asks && !route.path.starts_with("/v1/proxy/") { kept::shown_in_part(route.tail()) } else { None }
 }
 
 fn in_body(request: &Request) -> Option<String> {
@@ -26,8 +59,21 @@ fn in_body(request: &Request) -> Option<String> {
     if content.form.is_some() {
         return None;
     }
+    // A provider reads the same id where letters of it are written as escapes.
+    let is_escaped = |mark: &[u8]| memmem::find(&content.bytes, mark).is_some();
+    let plain = (is_escaped(b"\\u") || is_escaped(b"\\/")).then(|| plain(&content.bytes)).flatten();
+    named_raw(&content.bytes).or_else(|| named_raw(&plain?))
+}
+
+/// The same JSON without escapes that no text needs.
+fn plain(json: &[u8]) -> Option<Vec<u8>> {
+    let read: serde_json::Value = serde_json::from_slice(json).ok()?;
+    serde_json::to_vec(&read).ok()
+}
+
+fn named_raw(json: &[u8]) -> Option<String> {
     let mut found = None;
-    let _ = kept::rewrite(&content.bytes, |place, text| {
+    let _ = kept::rewrite(json, |place, text| {
         if found.is_none() && kept::names_object(place) && kept::is_raw(place.field, text) {
             found = Some(place.field.to_owned());
         }
@@ -38,10 +84,7 @@ fn in_body(request: &Request) -> Option<String> {
 
 /// Whether one of the targets keeps objects apart.
 pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<bool, Fault> {
-    let isolates = |leaf| match target::resolve_place(leaf, inline, request).map(|aim| aim.credential) {
-        Ok(Credential::Managed(upstream)) => upstream.isolates_objects,
-        _ => false,
-    };
+    let isolates = |leaf| target::resolve_place(leaf, inline, request).is_ok_and(|aim| is_isolated(&aim));
     // What the gateway asks about a batch of its own is nobody's to find.
     let is_own = request.caller.tenant.line.as_ref().is_some_and(|line| line.native().is_some());
     if is_own || !request.caller.tenant.world.isolates_objects || !config.leaves().any(|leaf| isolates(leaf)) {
@@ -65,8 +108,8 @@ pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<
     if request.ask.raw_names.field.as_deref().is_some_and(|field| Some(field) != own) {
         return Err(unknown());
     }
-    if *method == Method::GET && kept::is_list(tail) {
-        return refused("The integration keeps objects of workspaces apart: its lists would show those of others");
+    if *method == Method::GET && kept::is_list(tail) && kept::shown_in_part(tail).is_none() {
+        return refused("The integration keeps objects of workspaces apart: this list would show those of others");
     }
     Ok(true)
 }

@@ -16,6 +16,7 @@ mod history;
 mod jobs;
 mod journal;
 mod kept_answers;
+mod kept_objects;
 mod key_uses;
 mod keys;
 mod lanes;

@@ -87,7 +87,8 @@ impl Exchange<'_> {
         }
         let aim = target::resolve(self.routing.plan.leaf(), self.routing.inline, self.request).ok();
         let bound = aim.filter(|_| self.routing.binds);
-        let id = bound.map(|aim| Binder::new(&self.parts.ids, &aim, self.request).bound_id(call));
+        let id = bound
+            .map(|aim| Binder::new((&self.parts.ids, &self.parts.kept_objects), &aim, self.request).bound_id(call));
         HeaderValue::from_str(&format!("/v1/realtime/calls/{}", id.as_deref().unwrap_or(call))).ok()
     }
 
