@@ -50,7 +50,9 @@ pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;
 pub(crate) use credential_trial::CredentialTester;
 pub(crate) use deliver::{DeliveryParts, ReplyNames};
-pub(crate) use exchange::{CallParts, LiveCounts, LiveParts, PartClaims, UnpricedCalls, WatchSeats};
+pub(crate) use exchange::{
+    CallParts, CallRows, CallTakeover, LiveCounts, LiveParts, NotedCalls, PartClaims, UnpricedCalls, WatchSeats,
+};
 pub(crate) use intake::known_key;
 pub(crate) use mcp::{DuplexBounds, McpAuthorization, McpFigures, McpPeople, McpSettings, McpState};
 pub(crate) use own_tokens::OwnTokens;

@@ -44,9 +44,9 @@ use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
-    AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveCounts, LiveParts, OwnTokens, PartClaims, ProxySettings, ReplyNames, UnpricedCalls,
-    WatchSeats, known_key,
+    AdmissionGuard, Assignments, Bounds, Budget, CallParts, CallRows, ControlPlane, CorsOrigins, CredentialTester,
+    DeliveryParts, Gateway, InlineConfigs, LiveCounts, LiveParts, NotedCalls, OwnTokens, PartClaims, ProxySettings,
+    ReplyNames, UnpricedCalls, WatchSeats, known_key,
 };
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
@@ -137,6 +137,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let presence = heartbeat::start(control.handle(), &booted, &settings, peers.clone());
     let inline = Arc::new(InlineConfigs::new(booted.trusted.clone(), control.handle().clone()));
     watch(&metrics, &calling.dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let calls_of = peers.clone();
     let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     redis.iter().for_each(|redis| sticks.share(Arc::new(redis.clone())));
     let shelves = Shelves::open(redis, &settings, &metrics, &booted.ids)?;
@@ -144,7 +145,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
-    let live = sessions(&settings, &booted, (&metrics, &queues.records), &process)?;
+    let live = sessions(&settings, &booted, (&metrics, &queues.records), &process, (&control, calls_of))?;
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process, McpBacking::new(app, (&metrics, &control), &calling.programs)?)?,
         own_tokens: OwnTokens::default(),
@@ -293,16 +294,20 @@ fn sessions(
     booted: &Booted,
     (metrics, records): (&Metrics, &Records),
     process: &Arc<Process>,
+    (control, peers): (&Runtime, Peers),
 ) -> Result<LiveParts, String> {
     let unmeasured = |e: prometheus::Error| format!("metrics cannot be set up: {e}");
     let counts = LiveCounts::new(metrics).map_err(unmeasured)?;
     let seats = WatchSeats::new(settings.realtime_calls, metrics).map_err(unmeasured)?;
     let claims = PartClaims { rows: Arc::new(booted.database.clone()) };
+    let (jobs, vault) = (Arc::new(booted.database.clone()), booted.vault.clone());
+    let rows = CallRows { jobs, vault, runtime: control.handle().clone() };
+    let noted = NotedCalls::new(rows, settings.deployment.as_deref(), peers, metrics).map_err(unmeasured)?;
     let (idle, longest) = (settings.realtime_idle.0, settings.realtime_max_time.0);
     let process = process.clone();
     let draining = Box::new(move || process.is_draining());
     let live = booted.live.clone();
-    Ok(LiveParts { live, records: records.clone(), counts, idle, longest, claims, seats, draining })
+    Ok(LiveParts { live, records: records.clone(), counts, idle, longest, claims, seats, noted, draining })
 }
 
 fn delivery(

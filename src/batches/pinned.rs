@@ -72,6 +72,11 @@ impl PinnedConfigs {
         Ok(ConfigOfBatch::Saved { id, version, slug, document })
     }
 
+    /// As it stood when something began that goes on now.
+    pub(crate) async fn as_it_was(&self, config: ConfigOfBatch) -> Result<PinnedConfig, KeepError> {
+        self.read(&self.written_out(config).await?)
+    }
+
     fn open(&self, value: &mut Value) {
         match value {
             Value::String(text) => {

@@ -47,7 +47,10 @@ use http::{HeaderValue, header};
 use judged::Verdicts;
 pub(crate) use line_judge::{JudgedLine, LedLine, LineJudge};
 pub(crate) use line_target::{LineRead, LineTarget};
-pub(crate) use live::{CallWatch, LiveCounts, LiveParts, PartClaims, WatchSeat, WatchSeats, standing_now};
+pub(crate) use live::{
+    CallRows, CallTakeover, CallWatch, LiveCounts, LiveParts, NotedCalls, PartClaims, WatchSeat, WatchSeats,
+    standing_now,
+};
 pub(crate) use passed::LookedAt;
 pub(crate) use standing::limits;
 use std::sync::Arc;

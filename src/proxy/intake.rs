@@ -290,6 +290,11 @@ pub(crate) fn known_key(live: &ConfigHandle, headers: &HeaderMap, aliases: &[Str
     live.current().snapshot.key(&KeyHash::of(text)).map(|key| key.id.0)
 }
 
+/// What a caller signs in with.
+pub(crate) fn key_text(headers: &HeaderMap, aliases: &[String]) -> Option<String> {
+    credentials(headers, aliases).ok().map(|(text, _)| text.to_owned())
+}
+
 fn unauthenticated(message: &'static str) -> Fault {
     Fault::new(FaultKind::Unauthenticated, message)
 }

@@ -97,7 +97,7 @@ pub(crate) async fn choose(inline: &InlineConfigs, tenant: &Tenant, headers: &Ga
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
             let config = inline.find(tenant.workspace.id, text).await?;
-            return Ok(Chosen { config, inline: true, name: "inline".into(), saved: None });
+            return Ok(Chosen::inline(config));
         }
         return saved(tenant, text).ok_or_else(|| {
             if serde_json::from_str::<IgnoredAny>(text).is_ok() && !mask::is_name(text) {
@@ -132,25 +132,33 @@ fn saved(tenant: &Tenant, name: &str) -> Option<Chosen> {
 }
 
 impl Chosen {
-    fn bare() -> Self {
+    pub(crate) fn inline(config: Arc<Config>) -> Self {
+        Self { config, inline: true, name: "inline".into(), saved: None }
+    }
+
+    pub(crate) fn bare() -> Self {
         Self { config: BARE.clone(), inline: true, name: Arc::default(), saved: None }
     }
 
     /// As a batch keeps it for its lines.
     pub(crate) fn of_batch(&self) -> ConfigOfBatch {
-        match self.saved {
-            Some(Saved { id, version }) => {
-                let slug = (*self.name).to_owned();
-                ConfigOfBatch::Saved { id: id.0, version, slug, document: Value::Null }
-            }
-            None if self.name.is_empty() => ConfigOfBatch::None,
-            None => ConfigOfBatch::Request,
-        }
+        kept_as(self.saved, &self.name)
     }
 
-    fn saved(found: &SavedConfig) -> Self {
+    pub(crate) fn saved(found: &SavedConfig) -> Self {
         let saved = Some(Saved { id: found.id, version: found.version_id });
         Self { config: found.config.clone(), inline: false, name: found.slug.clone(), saved }
+    }
+}
+
+/// Which config it is, for what outlives the request.
+fn kept_as(saved: Option<Saved>, name: &str) -> ConfigOfBatch {
+    match saved {
+        Some(Saved { id, version }) => {
+            ConfigOfBatch::Saved { id: id.0, version, slug: name.to_owned(), document: Value::Null }
+        }
+        None if name.is_empty() => ConfigOfBatch::None,
+        None => ConfigOfBatch::Request,
     }
 }
 
@@ -238,6 +246,20 @@ impl Routing {
             sticks: self.sticks.clone(),
             untold: None,
         }
+    }
+
+    /// The target at this place of a config and no other, for what began with it elsewhere; `None`: there is none.
+    pub(crate) fn resumed(chosen: Chosen, target: &str, sticks: &Arc<Assignments>) -> Option<Self> {
+        let Chosen { config, inline, name, saved } = chosen;
+        let leaf = config.leaves().find(|leaf| &*leaf.path == target)?.clone();
+        let (plan, sticks, read) = (Plan::at(config, leaf), sticks.clone(), OnceLock::new());
+        let (guards, binds, breakers, untold) = (None, false, None, None);
+        Some(Self { plan, inline, config: name, saved, guards, binds, read, breakers, sticks, untold })
+    }
+
+    /// As what goes on elsewhere keeps its config.
+    pub(crate) fn of_batch(&self) -> ConfigOfBatch {
+        kept_as(self.saved, &self.config)
     }
 
     /// All targets that the request may come to; a named object leads to one alone.

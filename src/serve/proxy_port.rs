@@ -6,7 +6,7 @@ use crate::batches::{LineDoor, LineRoad, Runner};
 use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
 use crate::metrics::Metrics;
 use crate::price_list;
-use crate::proxy::Gateway;
+use crate::proxy::{CallTakeover, Gateway};
 use crate::settings::{Role, Settings};
 use crate::upstream;
 use pingora::apps::HttpServerApp;
@@ -95,6 +95,7 @@ pub(super) fn serve(
         price_list::open_behind_the_start(&gateway.live.current().snapshot);
         let (batches, explainer) = (gateway.batches.clone(), gateway.explainer.clone());
         let runner = runner(&gateway, &drain);
+        take_over_calls(&gateway, &drain);
         let proxy = Arc::new(pingora::proxy::http_proxy(&server.configuration, gateway));
         let (door, most) = (line_door(proxy.clone())?, batches.settings.most_answer);
         let road = Arc::new(LineRoad::new(door, &batches.callers, most, &batches.runtime)?);
@@ -114,6 +115,20 @@ fn runner(gateway: &Gateway, drain: &Arc<Drain>) -> Runner {
     let (batches, live, drain) = (gateway.batches.clone(), gateway.live.clone(), drain.clone());
     let (budget, records, runs) = (gateway.budget.clone(), gateway.records.clone(), drain.runs());
     Runner { batches, live, budget, records, runs, draining: Box::new(move || drain.is_draining()) }
+}
+
+/// Goes on with calls whose node fell silent, until the process takes leave.
+fn take_over_calls(gateway: &Gateway, drain: &Arc<Drain>) {
+    let taking = CallTakeover {
+        parts: gateway.calls.clone(),
+        inline: gateway.inline.clone(),
+        sticks: gateway.sticks.clone(),
+        issuers: gateway.issuers.clone(),
+        batches: gateway.batches.clone(),
+        flight: gateway.flight.clone(),
+    };
+    let drain = drain.clone();
+    taking.start(Box::new(move || drain.is_draining()));
 }
 
 /// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not wait

@@ -19,6 +19,12 @@ const INSERT: &str = "INSERT INTO job \
     SELECT $1, $2, $3, 'waiting', $4, $9, '', 0, $5, NULL, 0, $6, $7, NULL \
     WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8 \
     ON CONFLICT (id) DO NOTHING RETURNING id";
+/// The same of one that runs from the beginning.
+const BEGIN: &str = "INSERT INTO job \
+    (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at) \
+    SELECT $1, $2, $3, 'running', $4, $9, '', 1, $5, $10, 0, $6, $7, NULL \
+    WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8 \
+    ON CONFLICT (id) DO NOTHING RETURNING id";
 const IS_THERE: &str = "SELECT COUNT(*) FROM job WHERE id = $1";
 /// Runs that nobody will finish: cancelled, or lost too often.
 const GIVE_UP: &str = "UPDATE job SET token = NULL, ended_at = $1, \
@@ -33,6 +39,9 @@ const TAKE: &str = "UPDATE job SET state = 'running', token = $1, tries = tries 
 const BEAT: &str = "UPDATE job SET due_at = $1, progress = COALESCE($2, progress), \
     tries = CASE WHEN COALESCE($2, progress) = progress THEN tries ELSE 1 END \
     WHERE id = $3 AND token = $4 RETURNING cancelled";
+/// Of so many at once. No two jobs ever have one token.
+const BEAT_ALL: &str = "UPDATE job SET due_at = $1 WHERE id IN ({ids}) AND token IN ({tokens}) RETURNING id, token";
+const REMOVE: &str = "DELETE FROM job WHERE id = $1 AND token = $2 RETURNING id";
 const END: &str = "UPDATE job SET state = $1, note = $2, token = NULL, ended_at = $3 \
     WHERE id = $4 AND token = $5 RETURNING id";
 const AGAIN: &str = "UPDATE job SET note = $1, token = NULL, due_at = $2, \
@@ -57,6 +66,8 @@ const BACKLOG: &str = "SELECT kind, state, COUNT(*), MIN(due_at) FROM job WHERE 
 const FORGET: &str =
     "DELETE FROM job WHERE id IN (SELECT id FROM job WHERE ended_at < $1 ORDER BY ended_at LIMIT 2000) RETURNING id";
 
+/// Leases of one statement.
+const BEATS: usize = 200;
 /// Characters of what is told of an end.
 const MOST_NOTE: usize = 8_000;
 
@@ -66,6 +77,21 @@ impl Jobs for Database {
             fits(&job.payload)?;
             fits(&job.progress)?;
             self.on(Side::Write, async |session| enqueue(session, job).await).await
+        })
+    }
+
+    fn begin_job<'a>(&'a self, job: &'a NewJob, lease: Duration) -> Fut<'a, Result<Option<JobLease>, StoreError>> {
+        Box::pin(async move {
+            fits(&job.payload)?;
+            fits(&job.progress)?;
+            let token = Uuid::now_v7();
+            let begin = async |mut session: Session<'_>| {
+                let now = now(&mut session).await?;
+                let values = [new_values(job, (now, later(now, lease))), vec![token.into()]].concat();
+                session.fetch(BEGIN, values, |_| Ok(())).await
+            };
+            let is_new = !self.on(Side::Write, begin).await?.is_empty();
+            Ok(is_new.then_some(JobLease { job: job.id, token }))
         })
     }
 
@@ -93,6 +119,23 @@ impl Jobs for Database {
                 Some(_) => JobStanding::Cancelled,
             })
         })
+    }
+
+    fn beat_all<'a>(&'a self, leases: &'a [JobLease], lasts: Duration) -> Fut<'a, Result<Vec<JobLease>, StoreError>> {
+        Box::pin(async move {
+            let mut held = Vec::with_capacity(leases.len());
+            for some in leases.chunks(BEATS) {
+                held.extend(self.on(Side::Write, async |session| beat_all(session, some, lasts).await).await?);
+            }
+            Ok(held)
+        })
+    }
+
+    fn drop_job(&self, lease: JobLease) -> Fut<'_, Result<bool, StoreError>> {
+        Box::pin(self.on(Side::Write, async move |mut session| {
+            let values = vec![lease.job.into(), lease.token.into()];
+            Ok(!session.fetch(REMOVE, values, |_| Ok(())).await?.is_empty())
+        }))
     }
 
     fn end<'a>(&'a self, lease: JobLease, end: &'a JobEnd) -> Fut<'a, Result<bool, StoreError>> {
@@ -155,17 +198,7 @@ async fn enqueue(mut session: Session<'_>, job: &NewJob) -> Result<Enqueued, Err
     let now = now(&mut session).await?;
     let mut transaction = session.begin().await?;
     let mut inside = transaction.session();
-    let values = vec![
-        job.id.into(),
-        job.kind.into(),
-        job.org.0.into(),
-        job.payload.as_str().into(),
-        i64::from(job.most_tries.max(1)).into(),
-        later(now, job.wait).into(),
-        now.into(),
-        i64::from(job.most_open).into(),
-        job.progress.as_str().into(),
-    ];
+    let values = new_values(job, (now, later(now, job.wait)));
     let is_new = !inside.fetch(INSERT, values, |_| Ok(())).await?.is_empty();
     let is_there = is_new || inside.fetch_int(IS_THERE, vec![job.id.into()]).await? > 0;
     transaction.commit().await?;
@@ -174,6 +207,41 @@ async fn enqueue(mut session: Session<'_>, job: &NewJob) -> Result<Enqueued, Err
         (false, true) => Enqueued::Known,
         (false, false) => Enqueued::Full,
     })
+}
+
+/// What both ways to make a job have in common; due then.
+fn new_values(job: &NewJob, (now, due): (i64, i64)) -> Vec<Value<'_>> {
+    vec![
+        job.id.into(),
+        job.kind.into(),
+        job.org.0.into(),
+        job.payload.as_str().into(),
+        i64::from(job.most_tries.max(1)).into(),
+        due.into(),
+        now.into(),
+        i64::from(job.most_open).into(),
+        job.progress.as_str().into(),
+    ]
+}
+
+async fn beat_all(mut session: Session<'_>, leases: &[JobLease], lasts: Duration) -> Result<Vec<JobLease>, Error> {
+    let until = later(now(&mut session).await?, lasts);
+    let mut values: Vec<Value<'_>> = vec![until.into()];
+    let mut named = |of: fn(&JobLease) -> Uuid| {
+        let mut names = String::new();
+        for lease in leases {
+            values.push(of(lease).into());
+            let _ = write!(names, "{}${}", if names.is_empty() { "" } else { ", " }, values.len());
+        }
+        names
+    };
+    let (ids, tokens) = (named(|lease| lease.job), named(|lease| lease.token));
+    let sql = BEAT_ALL.replace("{ids}", &ids).replace("{tokens}", &tokens);
+    let held = session.fetch(sql, values, |row| {
+        let mut columns = row.columns();
+        Ok(JobLease { job: columns.uuid()?, token: columns.uuid()? })
+    });
+    held.await
 }
 
 async fn take(mut session: Session<'_>, kinds: &[&str], lasts: Duration) -> Result<Option<LeasedJob>, Error> {

@@ -38,6 +38,12 @@ const SERVER_CLIENTS: SealedColumn = SealedColumn {
     select: "SELECT id, sealed FROM mcp_server_client",
     put: "UPDATE mcp_server_client SET sealed = $1 WHERE id = $2",
 };
+/// Of jobs that hold a secret. Others have nothing that is sealed.
+const PAYLOADS: SealedColumn = SealedColumn {
+    of: "job",
+    select: "SELECT id, payload FROM job WHERE payload LIKE 'sealed:v1:%'",
+    put: "UPDATE job SET payload = $1 WHERE id = $2",
+};
 const PUT_VERSION: &str = "UPDATE resource_version SET doc = $1 WHERE kind = $2 AND id = $3 AND version = $4";
 
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +118,7 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
     }
     // The pieces of a blob stay as they are: they are sealed with its own key.
     let blobs = reseal_column(&mut inside, &BLOBS, old, new).await?;
-    for column in [&ANSWERS, &ACCOUNTS, &SERVER_CLIENTS] {
+    for column in [&ANSWERS, &ACCOUNTS, &SERVER_CLIENTS, &PAYLOADS] {
         reseal_column(&mut inside, column, old, new).await?;
     }
     let mark = new.seal(PROBE);

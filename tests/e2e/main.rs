@@ -293,6 +293,8 @@ mod realtime_keys;
 #[cfg(test)]
 mod realtime_paths;
 #[cfg(test)]
+mod realtime_takeover;
+#[cfg(test)]
 mod record_fields;
 #[cfg(test)]
 mod records;

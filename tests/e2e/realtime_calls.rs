@@ -6,6 +6,9 @@ use crate::harness::call::Call;
 use crate::harness::{Answer, Gateway, Said, Socket, Upstream, WORKSPACE_KEY, eventually, reply, stand_at_noon};
 use crate::realtime::records;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use tokio::sync::broadcast;
 
 const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\n";
@@ -13,8 +16,10 @@ const ANSWER: &str = "v=0\r\no=- 2 2 IN IP4 127.0.0.1\r\n";
 const MODEL: &str = "gpt-realtime";
 
 /// A provider whose calls are heard by whoever opens a socket beside them.
-struct CallHouse {
-    upstream: Upstream,
+pub(crate) struct CallHouse {
+    pub(crate) upstream: Upstream,
+    /// Sockets beside calls can be opened.
+    pub(crate) listens: Arc<AtomicBool>,
     /// Said on every socket that is open.
     say: broadcast::Sender<Value>,
     /// What was said on them.
@@ -22,16 +27,17 @@ struct CallHouse {
 }
 
 impl CallHouse {
-    /// `listens`: sockets beside calls can be opened.
-    async fn open(listens: bool) -> Self {
+    pub(crate) async fn open(listens: bool) -> Self {
         let (say, _) = broadcast::channel::<Value>(64);
         let (told, heard) = broadcast::channel::<Value>(256);
         let said = say.clone();
+        let listens = Arc::new(AtomicBool::new(listens));
+        let opens = listens.clone();
         let upstream = Upstream::scripted(move |mut peer| {
-            let (said, told) = (said.clone(), told.clone());
+            let (said, told, opens) = (said.clone(), told.clone(), opens.clone());
             async move {
                 while let Some(seen) = peer.request().await {
-                    if seen.method == "GET" && listens {
+                    if seen.method == "GET" && opens.load(SeqCst) {
                         let heard = said.subscribe();
                         return talk(peer.opened(&seen).await, heard, told).await;
                     }
@@ -50,24 +56,24 @@ impl CallHouse {
             }
         })
         .await;
-        Self { upstream, say, heard }
+        Self { upstream, listens, say, heard }
     }
 
-    fn asked(&self, path: &str) -> usize {
+    pub(crate) fn asked(&self, path: &str) -> usize {
         self.upstream.seen().iter().filter(|seen| seen.target.split('?').next() == Some(path)).count()
     }
 
-    async fn hung_up(&self) {
+    pub(crate) async fn hung_up(&self) {
         eventually("it is hung up", || async { (self.asked("/v1/realtime/calls/rtc_1/hangup") == 1).then_some(()) })
             .await;
     }
 
-    fn tell(&self, event: Value) {
+    pub(crate) fn tell(&self, event: Value) {
         self.say.send(event).expect("somebody listens");
     }
 
     /// A response of so many tokens.
-    fn respond(&self, id: &str, tokens: u64) {
+    pub(crate) fn respond(&self, id: &str, tokens: u64) {
         self.tell(json!({ "type": "response.created", "response": { "id": id } }));
         let usage = json!({ "total_tokens": tokens, "input_tokens": tokens / 2, "output_tokens": tokens - tokens / 2 });
         self.tell(json!({ "type": "response.done", "response": { "id": id, "status": "completed", "usage": usage } }));
@@ -101,29 +107,29 @@ async fn house_with(flags: &[&str], listens: bool) -> (Gateway, CallHouse) {
     (gateway, house)
 }
 
-async fn house() -> (Gateway, CallHouse) {
+pub(crate) async fn house() -> (Gateway, CallHouse) {
     house_with(&[], true).await
 }
 
-fn parts(session: &Value) -> Vec<u8> {
+pub(crate) fn parts(session: &Value) -> Vec<u8> {
     form(&[("sdp", None, OFFER.as_bytes()), ("session", None, session.to_string().as_bytes())])
 }
 
-fn asking(gateway: &Gateway, key: &str, trace: &str) -> Call {
+pub(crate) fn asking(gateway: &Gateway, key: &str, trace: &str) -> Call {
     gateway.post("/v1/realtime/calls").key(key).provider("@main").header("x-gateway-trace-id", trace)
 }
 
-async fn call(gateway: &Gateway, key: &str, trace: &str) -> Answer {
+pub(crate) async fn call(gateway: &Gateway, key: &str, trace: &str) -> Answer {
     let session = json!({ "type": "realtime", "model": "@main/gpt-realtime", "instructions": "Be kind." });
     asking(gateway, key, trace).body(FORM, parts(&session)).send().await
 }
 
-async fn limited(gateway: &Gateway, tokens: u64) -> (String, String) {
+pub(crate) async fn limited(gateway: &Gateway, tokens: u64) -> (String, String) {
     let limits = json!({ "usage_limits": { "type": "tokens", "credit_limit": tokens } });
     gateway.admin().workspace_key("caller", limits).await
 }
 
-async fn used(gateway: &Gateway, key: &str, tokens: u64) {
+pub(crate) async fn used(gateway: &Gateway, key: &str, tokens: u64) {
     eventually(&format!("{tokens} tokens are counted"), || async {
         let shown = gateway.admin().get(&format!("/api-keys/{key}")).await.expect(200).json();
         (shown["usage_limits"]["current_usage"] == tokens).then_some(())
@@ -131,7 +137,7 @@ async fn used(gateway: &Gateway, key: &str, tokens: u64) {
     .await;
 }
 
-async fn watched(gateway: &Gateway, count: u32) {
+pub(crate) async fn watched(gateway: &Gateway, count: u32) {
     let line = format!("gateway_realtime_calls {count}\n");
     eventually(&line, || async { gateway.metrics().await.contains(&line).then_some(()) }).await;
 }

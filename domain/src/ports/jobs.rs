@@ -1,6 +1,7 @@
 //! Work that outlives the request that asked for it: rows with a due time, each run by one node at a time under a lease.
 //! A node that dies loses its lease by time, and another goes on from what was noted last. Nothing here says what a job
-//! does; times are the backend's own, since clocks of nodes differ. Rows are not sealed: what is secret lies elsewhere.
+//! does; times are the backend's own, since clocks of nodes differ. Rows are not sealed: what is secret lies elsewhere, or
+//! is sealed by whoever makes the job.
 
 use super::{Fut, StoreError};
 use crate::id::OrgId;
@@ -156,6 +157,9 @@ pub struct JobBacklog {
 
 pub trait Jobs: Send + Sync {
     fn enqueue<'a>(&'a self, job: &'a NewJob) -> Fut<'a, Result<Enqueued, StoreError>>;
+    /// Makes one that runs at once, by whoever makes it: nobody else is given it before its lease ends. `None`: it is known
+    /// already, or the organisation has as many as it may have.
+    fn begin_job<'a>(&'a self, job: &'a NewJob, lease: Duration) -> Fut<'a, Result<Option<JobLease>, StoreError>>;
     /// The one that has been due for longest, of these kinds; also one whose lease ran out. It is the taker's for so
     /// long. One that ran out of tries by losing its nodes has failed, and is not given again.
     fn take<'a>(&'a self, kinds: &'a [&'a str], lease: Duration) -> Fut<'a, Result<Option<LeasedJob>, StoreError>>;
@@ -167,6 +171,10 @@ pub trait Jobs: Send + Sync {
         progress: Option<&'a str>,
         lasts: Duration,
     ) -> Fut<'a, Result<JobStanding, StoreError>>;
+    /// The same for many at once, without progress. Those that are still held.
+    fn beat_all<'a>(&'a self, leases: &'a [JobLease], lasts: Duration) -> Fut<'a, Result<Vec<JobLease>, StoreError>>;
+    /// Nobody will ask what became of it: it is as if it had never been. False: the lease was lost.
+    fn drop_job(&self, lease: JobLease) -> Fut<'_, Result<bool, StoreError>>;
     /// False: the lease was lost, and what another made of the job stands.
     fn end<'a>(&'a self, lease: JobLease, end: &'a JobEnd) -> Fut<'a, Result<bool, StoreError>>;
     /// One that waits has ended at once; one that runs hears of it at its next beat. False: no such job of this

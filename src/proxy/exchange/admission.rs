@@ -204,7 +204,7 @@ impl Gate<'_> {
     }
 
     /// A place among the calls that the managed provider takes at once.
-    fn slot(self, aim: &Aim) -> Result<Option<ConcurrencySlot>, Fault> {
+    pub(super) fn slot(self, aim: &Aim) -> Result<Option<ConcurrencySlot>, Fault> {
         let provider = self.request.caller.tenant.workspace.provider(&aim.virtual_key);
         let managed = provider.filter(|_| matches!(aim.credential, Credential::Managed(_)));
         managed.map_or(Ok(None), |provider| self.parts.shield.target(provider))

@@ -3,6 +3,7 @@
 //! ends the session. How a connection to the provider is come by is the exchange's business, as with any call.
 
 mod beside;
+mod call_row;
 mod calls;
 mod closing;
 mod counts;
@@ -11,15 +12,19 @@ mod guards;
 mod held;
 mod leaving;
 mod listener;
+mod noted;
 mod responses;
 mod session;
 mod standing;
+mod takeover;
 mod turns;
 mod watch;
 
 pub(crate) use beside::PartClaims;
 pub(crate) use counts::LiveCounts;
+pub(crate) use noted::{CallRows, NotedCalls};
 pub(crate) use standing::standing_now;
+pub(crate) use takeover::CallTakeover;
 pub(crate) use watch::{CallWatch, WatchSeat, WatchSeats};
 
 use super::attempt::Attempt;
@@ -51,6 +56,8 @@ pub(crate) struct LiveParts {
     /// Of responses that several sessions hear.
     pub(crate) claims: PartClaims,
     pub(crate) seats: WatchSeats,
+    /// Calls that are watched, as other nodes know of them.
+    pub(crate) noted: Arc<NotedCalls>,
     /// Whether the process takes leave.
     pub(crate) draining: Box<dyn Fn() -> bool + Send + Sync>,
 }

@@ -133,7 +133,7 @@ impl InlineConfigs {
     }
 
     /// The config that a text is. One already seen costs a look-up; another is compiled when its workspace has its turn.
-    pub(super) async fn find(&self, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
+    pub(crate) async fn find(&self, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
         if let Some(known) = self.kept.get(text) {
             return known.told();
         }

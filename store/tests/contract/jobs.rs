@@ -13,6 +13,7 @@ on_every_engine!(
     a_job_runs_once_and_tells_its_end,
     asking_twice_is_asking_once,
     what_is_not_due_waits,
+    one_that_is_begun_is_its_makers_until_it_falls_silent,
     a_lost_lease_is_taken_over_where_it_was,
     what_is_given_back_costs_no_try,
     tries_end,
@@ -83,6 +84,27 @@ async fn asking_twice_is_asking_once(house: House) {
     database.end(first.lease, &JobEnd::Done(String::new())).await.unwrap();
     assert_eq!(database.enqueue(&new_job(1)).await.unwrap(), Enqueued::Known, "also when it has ended");
     assert_eq!(take(&database, LONG).await, None);
+}
+
+async fn one_that_is_begun_is_its_makers_until_it_falls_silent(house: House) {
+    let database = house.open().await;
+    let first = database.begin_job(&new_job(1), LONG).await.unwrap().expect("it is new");
+    assert_eq!(database.begin_job(&new_job(1), LONG).await.unwrap(), None, "it is known");
+    let second = database.begin_job(&new_job(2), LONG).await.unwrap().expect("it is new");
+    assert_eq!(
+        database.begin_job(&NewJob { most_open: 2, ..new_job(3) }, LONG).await.unwrap(),
+        None,
+        "as many as may be"
+    );
+    assert_eq!((take(&database, LONG).await, state(&database, 1).await.0), (None, JobState::Running));
+    assert_eq!(database.beat_all(&[], DEAD).await.unwrap(), []);
+    assert_eq!(database.beat_all(&[first], DEAD).await.unwrap(), [first]);
+    let taken = taken(&database, LONG).await;
+    assert_eq!((taken.job.id, taken.job.tries, taken.job.payload.as_str()), (id(1), 2, "of 1"));
+    assert_eq!(database.beat_all(&[first, second], LONG).await.unwrap(), [second], "the other is somebody else's");
+    assert!(!database.drop_job(first).await.unwrap());
+    assert!(database.drop_job(taken.lease).await.unwrap() && !database.drop_job(taken.lease).await.unwrap());
+    assert_eq!(database.job(OrgId(id(ORG)), id(1)).await.unwrap(), None, "nobody knows of it any more");
 }
 
 async fn what_is_not_due_waits(house: House) {

@@ -2,19 +2,29 @@
 //! responses, on whatever node they are. Each response counts for the session that claims it first; and since others may lead
 //! the call to another model, what the provider tells of it is looked at here.
 
+use super::noted::{KnownModels, NotedCall};
 use super::session::{LiveResult, LiveSession};
+use super::turns::{LiveTurn, TurnOutcome};
+use super::watch::GoesOn;
 use crate::clock;
+use crate::guardrails::HookNotes;
 use gateway_domain::ports::RecordClaims;
-use gateway_domain::{Fault, FaultKind};
-use gateway_realtime::SessionFacts;
+use gateway_domain::{Fault, FaultKind, Usage};
+use gateway_realtime::{SessionFacts, Tally};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
 /// Responses of others that are remembered: providers have fewer at once.
 const MOST_FOREIGN: usize = 64;
+
+/// For whoever claimed a response to count it, once it has ended.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Behind the name of a response whose end is claimed.
+const ENDED: &str = "\0ended";
 
 /// Who counts a response or a transcript, as all nodes agree on it.
 pub(crate) struct PartClaims {
@@ -40,14 +50,50 @@ pub(super) struct BesideCall {
     /// Responses that others count.
     foreign: VecDeque<String>,
     /// Model and transcriber that were permitted.
-    known: [Option<String>; 2],
+    known: KnownModels,
     /// What the call began with was permitted when it did.
     begins_known: bool,
+    /// Of the gateway's own watch.
+    pub(super) noted: Option<Arc<NotedCall>>,
+    /// Another watched the call before.
+    is_taken_over: bool,
+    /// Responses of others that have ended, which those may not live to count.
+    doubtful: VecDeque<DoubtfulResponse>,
+}
+
+/// A response that somebody else claimed, as it ended.
+struct DoubtfulResponse {
+    id: String,
+    status: String,
+    usage: Option<Usage>,
+    notes: Option<Box<HookNotes>>,
+    due: Instant,
 }
 
 impl BesideCall {
-    pub(super) fn new(call: &str, begins_known: bool) -> Self {
-        Self { call: call.into(), foreign: VecDeque::new(), known: [None, None], begins_known }
+    pub(super) fn new(call: &str) -> Self {
+        Self {
+            call: call.into(),
+            foreign: VecDeque::new(),
+            known: [None, None],
+            begins_known: false,
+            noted: None,
+            is_taken_over: false,
+            doubtful: VecDeque::new(),
+        }
+    }
+
+    /// As the gateway itself watches a call.
+    pub(super) fn watched(call: &str, noted: Arc<NotedCall>, goes_on: Option<GoesOn>) -> Self {
+        let is_taken_over = goes_on.is_some();
+        let known = goes_on.and_then(|goes_on| goes_on.known);
+        let begins_known = known.is_none();
+        let known = known.unwrap_or_default();
+        Self { known, begins_known, noted: Some(noted), is_taken_over, ..Self::new(call) }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.noted.as_ref().is_some_and(|noted| noted.is_lost())
     }
 }
 
@@ -83,6 +129,54 @@ impl LiveSession<'_, '_, '_> {
         !self.turns.is_running(id) && !self.claims(id).await
     }
 
+    /// Whether the use of a response that has ended is this session's to count: one that was paused when it ended may have
+    /// been taken for dead.
+    pub(super) async fn claims_end(&mut self, id: &str) -> bool {
+        self.claims(&[id, ENDED].concat()).await
+    }
+
+    /// A response that another claimed has ended. Where that one died with it, whoever took the call over counts it.
+    pub(super) fn doubt(&mut self, id: &str, (status, usage): (&str, Option<Usage>), notes: Option<Box<HookNotes>>) {
+        let Some(beside) = self.beside.as_mut().filter(|beside| beside.is_taken_over) else { return };
+        if beside.doubtful.len() < MOST_FOREIGN {
+            let (id, status, due) = (id.to_owned(), status.to_owned(), Instant::now() + PATIENCE);
+            beside.doubtful.push_back(DoubtfulResponse { id, status, usage, notes, due });
+        }
+    }
+
+    /// Counts what nobody counted; `all`: also what there was no time for yet. Whether there was any.
+    pub(super) async fn count_doubtful(&mut self, all: bool) -> bool {
+        let (mut counted, now) = (false, Instant::now());
+        loop {
+            let waiting = self.beside.as_mut().map(|beside| &mut beside.doubtful);
+            let Some(ended) = waiting.and_then(|waiting| waiting.pop_front_if(|ended| all || ended.due <= now)) else {
+                return counted;
+            };
+            let (true, Ok(standing)) = (self.claims_end(&ended.id).await, self.standing()) else { continue };
+            let turn = LiveTurn { standing, holds: None, tally: Tally::default(), prompt: 0 };
+            let (operation, id, status, usage) = (self.part(), &ended.id, &ended.status, ended.usage);
+            self.totals.responses += 1;
+            self.settle(turn, TurnOutcome { operation, id, status, usage, told: None, notes: ended.notes }).await;
+            counted = true;
+        }
+    }
+
+    /// A call that was taken over may have used up its limits meanwhile.
+    pub(super) async fn take_up(&mut self) -> LiveResult {
+        let is_taken_over = self.beside.as_ref().is_some_and(|beside| beside.is_taken_over);
+        if is_taken_over { self.end_if_exhausted().await } else { Ok(()) }
+    }
+
+    /// Another node watches the call by now.
+    pub(super) fn is_lost(&self) -> bool {
+        self.beside.as_ref().is_some_and(BesideCall::is_lost)
+    }
+
+    /// Whether another node is there to go on.
+    pub(super) fn has_heirs(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| beside.noted.is_some()) && self.live().noted.have_heirs()
+    }
+
     /// The provider tells how the session stands.
     pub(super) async fn learn(&mut self, facts: SessionFacts) -> LiveResult {
         let told = [facts.model.clone(), facts.transcribes.clone()];
@@ -94,12 +188,20 @@ impl LiveSession<'_, '_, '_> {
             }
             None => Ok(()),
         };
+        let mut news = None;
         if let Some(beside) = &mut self.beside {
-            (beside.known, beside.begins_known) = (told, false);
+            let is_new = beside.begins_known || beside.known != told;
+            (beside.known, beside.begins_known) = (told.clone(), false);
+            news = beside.noted.clone().filter(|_| is_new && permitted.is_ok());
         }
         self.turns.facts = facts;
         match permitted {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if let Some(noted) = news {
+                    noted.learn(Some(told)).await;
+                }
+                Ok(())
+            }
             Err(fault) => self.end_for(&fault).await,
         }
     }

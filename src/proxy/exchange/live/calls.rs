@@ -1,6 +1,8 @@
-//! A call that its provider took: it is watched before its caller hears of it, and where nobody could watch it though a limit
-//! or a guardrail wants to know what is said, it is ended and refused.
+//! A call that its provider took: it is noted and watched before its caller hears of it, and where nobody could watch it though
+//! a limit or a guardrail wants to know what is said, it is ended and refused.
 
+use super::call_row::CallRow;
+use super::noted::CallEnd;
 use super::watch::{CallWatch, WatchedCall, hang_up};
 use crate::proxy::call_ask::{call_in_path, is_id};
 use crate::proxy::client::ClientLeft;
@@ -65,9 +67,21 @@ impl Exchange<'_> {
     async fn watch(&mut self, call: &str, attempt: &mut Attempt) -> Result<Box<CallWatch>, Fault> {
         let seat = self.seat.take().ok_or_else(|| Fault::new(FaultKind::Busy, "No more calls are watched"))?;
         let gate = Gate { parts: self.parts, request: self.request, routing: &self.routing };
-        let slot = attempt.reservation.take_slot();
         let headers = &self.client.view().req_header().headers;
-        CallWatch::open(gate, WatchedCall { call, seat, slot, info: &attempt.info, headers }).await
+        // Before anything else: whatever happens to this node from here on, another goes on.
+        let row = CallRow::of(gate, call, headers).written();
+        let noted = Arc::new(self.parts.live.noted.note(self.request.caller.tenant.org.id, &row).await?);
+        let (slot, info) = (attempt.reservation.take_slot(), &attempt.info);
+        let watched = WatchedCall { call, seat, slot, info, headers, noted: noted.clone(), goes_on: None };
+        match CallWatch::open(gate, watched).await {
+            Ok(watch) => Ok(watch),
+            Err(side) => {
+                let ending = async move { noted.end(CallEnd::Over).await };
+                // Awaited by nobody: what is left of it is taken over, and found to be over.
+                self.parts.delivery.background.spawn(ending);
+                Err(side.fault)
+            }
+        }
     }
 
     /// The provider's own id of the call: of one that it made it stands in the answer.

@@ -22,12 +22,14 @@ pub(super) enum Why {
     Idle,
     TooLong,
     Draining,
+    /// Another node watches the call from here on.
+    HandedOver,
     /// The gateway holds as much as it may.
     Busy,
 }
 
 impl Why {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Client,
         Self::ClientGone,
         Self::Provider,
@@ -39,6 +41,7 @@ impl Why {
         Self::Idle,
         Self::TooLong,
         Self::Draining,
+        Self::HandedOver,
         Self::Busy,
     ];
 
@@ -55,6 +58,7 @@ impl Why {
             Self::Idle => "idle",
             Self::TooLong => "too_long",
             Self::Draining => "draining",
+            Self::HandedOver => "handed_over",
             Self::Busy => "busy",
         }
     }
@@ -68,7 +72,7 @@ impl Why {
         }
     }
 
-    const fn by(self) -> &'static str {
+    pub(super) const fn by(self) -> &'static str {
         match self {
             Self::Client | Self::ClientGone => "client",
             Self::Provider | Self::ProviderGone => "provider",

@@ -68,10 +68,19 @@ impl LiveSession<'_, '_, '_> {
         if self.heard.elapsed() > self.live().idle {
             return self.close(Why::Idle, 1001, "nothing was said for too long").await;
         }
-        if self.began.elapsed() > self.live().longest {
+        if self.is_lost() {
+            return self.close(Why::HandedOver, 1001, "another node watches the call").await;
+        }
+        if self.count_doubtful(false).await {
+            self.end_if_exhausted().await?;
+        }
+        if self.began.elapsed() + self.lasted > self.live().longest {
             return self.close(Why::TooLong, 1001, "the session lasted as long as it may").await;
         }
         if self.turns.is_quiet() && (self.live().draining)() {
+            if self.has_heirs() {
+                return self.close(Why::HandedOver, 1001, "the gateway is going away: another node goes on").await;
+            }
             return self.close(Why::Draining, 1001, "the gateway is going away: connect again").await;
         }
         if self.last_call.is_some_and(|at| at <= now) {
@@ -108,6 +117,7 @@ impl LiveSession<'_, '_, '_> {
             let outcome = TurnOutcome { operation, id: &id, status: &status, usage, told: None, notes };
             self.settle(turn, outcome).await;
         }
+        self.count_doubtful(true).await;
         if !self.closing.client_told {
             // The provider left without an answer to what the client said last.
             let code = self.closing.code().unwrap_or(1000);
@@ -122,7 +132,13 @@ impl LiveSession<'_, '_, '_> {
         let why = self.closing.why();
         self.live().counts.end(why.label(), self.totals.events_up, self.totals.events_down);
         let note = RealtimeNote { totals: Some(self.totals), ..self.closing.note() };
-        EndedSession { note, fault: why.fault(), by_provider: why == Why::Provider, written: self.written }
+        EndedSession {
+            note,
+            fault: why.fault(),
+            by_provider: why == Why::Provider,
+            is_handed_over: why == Why::HandedOver,
+            written: self.written,
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct EndedSession {
     pub(super) fault: Option<&'static str>,
     /// The provider said that it is over.
     pub(super) by_provider: bool,
+    /// Another node goes on with it.
+    pub(super) is_handed_over: bool,
     /// Bytes towards the client.
     pub(super) written: u64,
 }
@@ -86,6 +88,8 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
     pub(super) held: Permit,
     pub(super) counted: usize,
     pub(super) began: Instant,
+    /// Before it began here.
+    pub(super) lasted: Duration,
     pub(super) heard: Instant,
     /// When a response that was refused has to be over.
     pub(super) last_call: Option<Instant>,
@@ -106,7 +110,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         let _open = gate.parts.live.counts.open();
         let mut closing = ClosingState::default();
         (closing.client_done, closing.client_told) = (listener.is_nobody(), listener.is_nobody());
-        let beside = gate.request.beside().map(|call| BesideCall::new(call, false));
+        let beside = gate.request.beside().map(BesideCall::new);
         Self {
             gate,
             listener,
@@ -125,6 +129,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             held,
             counted: 0,
             began: now,
+            lasted: Duration::ZERO,
             heard: now,
             last_call: None,
             written: 0,
@@ -132,9 +137,9 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         }
     }
 
-    /// As the gateway's own beside a call.
-    pub(super) fn beside(self, beside: Option<BesideCall>) -> Self {
-        Self { beside, ..self }
+    /// As the gateway's own beside a call, which has lasted for so long.
+    pub(super) fn watching(self, beside: BesideCall, lasted: Duration) -> Self {
+        Self { beside: Some(beside), lasted, ..self }
     }
 
     pub(super) fn live(&self) -> &'a LiveParts {
@@ -169,7 +174,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
 
     /// What the key of a browser sets goes up before anything that the browser says.
     async fn say_first(&mut self) -> LiveResult {
-        let Some(text) = &self.gate.request.ask.first_event else { return Ok(()) };
+        let Some(text) = &self.gate.request.ask.first_event else { return self.take_up().await };
         let text = std::str::from_utf8(text).unwrap_or_default();
         let permitted = match ClientEvent::read(text) {
             Ok(event) => self.permit(&event),
@@ -457,7 +462,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         notes: Option<Box<HookNotes>>,
     ) {
         if self.is_left_to_others(id).await {
-            return;
+            return self.doubt(id, (status, usage), notes);
         }
         let turn = match self.turns.end(id) {
             Some(turn) => turn,
@@ -466,6 +471,12 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
                 Err(_) => return,
             },
         };
+        if !self.claims_end(id).await {
+            if let Some(holds) = turn.holds {
+                holds.release();
+            }
+            return;
+        }
         let usage = usage.or_else(|| guessed(&turn));
         if let Some(usage) = &usage {
             self.turns.context.settle(usage.total());

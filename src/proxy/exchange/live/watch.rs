@@ -3,6 +3,7 @@
 
 use super::beside::BesideCall;
 use super::listener::Listener;
+use super::noted::{CallEnd, KnownModels, NotedCall};
 use super::session::LiveSession;
 use super::standing::{again, standing_now};
 use crate::clock;
@@ -64,6 +65,10 @@ impl WatchSeats {
         Ok(Self { most, taken })
     }
 
+    pub(super) fn are_free(&self) -> bool {
+        self.taken.get() < i64::try_from(self.most).unwrap_or(i64::MAX)
+    }
+
     /// `None`: all are taken. Each is taken before it is counted, so that two never share the last.
     pub(crate) fn take(&self) -> Option<WatchSeat> {
         self.taken.inc();
@@ -82,6 +87,29 @@ pub(crate) struct CallWatch {
     socket: (Upload, Response),
     seat: WatchSeat,
     slot: Option<ConcurrencySlot>,
+    noted: Arc<NotedCall>,
+    goes_on: Option<GoesOn>,
+}
+
+/// Of a call that another watched before.
+pub(super) struct GoesOn {
+    /// Since the call began.
+    pub(super) age: Duration,
+    pub(super) known: Option<KnownModels>,
+}
+
+/// Why a socket beside a call could not be opened.
+#[derive(Debug)]
+pub(super) struct SideFault {
+    /// The provider knows no such call.
+    pub(super) is_over: bool,
+    pub(super) fault: Fault,
+}
+
+impl From<Fault> for SideFault {
+    fn from(fault: Fault) -> Self {
+        Self { is_over: false, fault }
+    }
 }
 
 /// What a watch begins with.
@@ -92,12 +120,15 @@ pub(super) struct WatchedCall<'a> {
     pub(super) info: &'a AttemptInfo,
     /// Of whoever began the call.
     pub(super) headers: &'a HeaderMap,
+    /// Others know of it.
+    pub(super) noted: Arc<NotedCall>,
+    pub(super) goes_on: Option<GoesOn>,
 }
 
 impl CallWatch {
     /// `Err`: nobody hears what is said in it.
-    pub(super) async fn open(gate: Gate<'_>, watched: WatchedCall<'_>) -> Result<Box<Self>, Fault> {
-        let WatchedCall { call, seat, slot, info, headers } = watched;
+    pub(super) async fn open(gate: Gate<'_>, watched: WatchedCall<'_>) -> Result<Box<Self>, SideFault> {
+        let WatchedCall { call, seat, slot, info, headers, noted, goes_on } = watched;
         let mut request = Box::new(beside(gate.request, call)?);
         request.ask.upload = Some(Framing::WebSocket);
         let routing = gate.routing.here();
@@ -120,33 +151,56 @@ impl CallWatch {
                         ..AttemptInfo::default()
                     };
                     let (call, headers) = (call.into(), headers.clone());
-                    return Ok(Box::new(Self { call, request, routing, info, headers, socket, seat, slot }));
+                    return Ok(Box::new(Self {
+                        call,
+                        request,
+                        routing,
+                        info,
+                        headers,
+                        socket,
+                        seat,
+                        slot,
+                        noted,
+                        goes_on,
+                    }));
                 }
-                Err(fault) => last = Some(fault),
+                Err(side) => last = Some(side),
             }
         }
-        Err(last.unwrap_or_else(|| Fault::new(FaultKind::Internal, "A call was not watched")))
+        Err(last.unwrap_or_else(|| Fault::new(FaultKind::Internal, "A call was not watched").into()))
     }
 
     /// Listens until the call is over, or has to be.
     pub(crate) async fn run(self: Box<Self>, parts: Arc<CallParts>, _ticket: InFlightGuard) {
-        let Self { call, request, routing, info, headers, socket, seat, slot } = *self;
+        let Self { call, request, routing, info, headers, socket, seat, slot, noted, goes_on } = *self;
         let gate = Gate { parts: &parts, request: &request, routing: &routing };
-        let beside = Some(BesideCall::new(&call, true));
-        let session = LiveSession::new(gate, Listener::Nobody(&headers), socket, &info).beside(beside);
+        let age = goes_on.as_ref().map_or(Duration::ZERO, |goes_on| goes_on.age);
+        let beside = BesideCall::watched(&call, noted.clone(), goes_on);
+        let session = LiveSession::new(gate, Listener::Nobody(&headers), socket, &info).watching(beside, age);
         let ended = Box::pin(session.run()).await;
-        // Whoever says that it ends knows best.
-        if !ended.by_provider {
+        // Whoever says that it ends knows best, and one that another node watches goes on.
+        if !ended.by_provider && !ended.is_handed_over {
             hang_up(gate, &call).await;
         }
-        request.look();
-        let tried = Tried { info: &info, status: 101, fault: ended.fault };
-        let mut record = record::of(&request, &Steps::default(), Some(&routing), Some(tried), 1);
-        record.realtime = Some(Arc::new(RealtimeNote { call_id: (*call).into(), ..ended.note }));
-        record::finish(&mut record, &request);
-        parts.guardrails.background().send(NotedRecord { record, notes: None }, &parts.live.records);
+        let note = RealtimeNote { call_id: (*call).into(), ..ended.note };
+        note_session(&parts, (&request, Some(&routing)), &info, (note, ended.fault));
+        noted.end(if ended.is_handed_over { CallEnd::HandedOver } else { CallEnd::Over }).await;
         drop((seat, slot));
     }
+}
+
+/// Writes the record of what was heard of a call.
+pub(super) fn note_session(
+    parts: &CallParts,
+    (request, routing): (&Request, Option<&Routing>),
+    info: &AttemptInfo,
+    (note, fault): (RealtimeNote, Option<&'static str>),
+) {
+    request.look();
+    let mut record = record::of(request, &Steps::default(), routing, Some(Tried { info, status: 101, fault }), 1);
+    record.realtime = Some(Arc::new(note));
+    record::finish(&mut record, request);
+    parts.guardrails.background().send(NotedRecord { record, notes: None }, &parts.live.records);
 }
 
 /// The request of a session beside a call that `request` began.
@@ -159,14 +213,14 @@ fn beside(request: &Request, call: &str) -> Result<Request, Fault> {
 }
 
 /// The target as the gateway asks it for itself.
-fn resolved(gate: Gate<'_>) -> Result<Resolved<'_>, Fault> {
+pub(super) fn resolved(gate: Gate<'_>) -> Result<Resolved<'_>, Fault> {
     let leaf = &**gate.routing.plan.leaf();
     let aim = target::resolve(leaf, gate.routing.inline, gate.request)?;
     let content = Cow::Borrowed(&gate.request.ask.content);
     Ok(Resolved { leaf, aim, content, guarded: None, binder: None, keeps: false })
 }
 
-async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), Fault> {
+async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), SideFault> {
     let resolved = resolved(gate)?;
     let mut handshake = HeaderMap::new();
     for (name, value) in [
@@ -187,12 +241,16 @@ async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), Fault> {
             upload.begin();
             Ok((upload, passing.response))
         }
-        Ok(Outcome::Fault(fault)) => Err(fault),
+        Ok(Outcome::Fault(fault)) => Err(fault.into()),
         Ok(other) => {
             let why = format!("{} answered with the status {}", resolved.provider(), other.status());
-            Err(Fault::new(FaultKind::UpstreamBroken, why))
+            let fault = Fault::new(FaultKind::UpstreamBroken, why);
+            Err(SideFault { is_over: other.status() == 404, fault })
         }
-        Err(_) => Err(Fault::new(FaultKind::UpstreamSilent, format!("{} did not answer in time", resolved.provider()))),
+        Err(_) => {
+            let why = format!("{} did not answer in time", resolved.provider());
+            Err(Fault::new(FaultKind::UpstreamSilent, why).into())
+        }
     }
 }
 
