@@ -19,6 +19,7 @@ mod process;
 mod proxy_port;
 mod redis;
 mod secrets;
+mod sessions;
 mod shutdown;
 mod transfer;
 mod upkeep;
@@ -44,9 +45,8 @@ use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::peers::Peers;
 use crate::proxy::{
-    AdmissionGuard, Assignments, Bounds, Budget, CallParts, CallRows, ControlPlane, CorsOrigins, CredentialTester,
-    DeliveryParts, Gateway, InlineConfigs, LiveCounts, LiveParts, NotedCalls, OwnTokens, PartClaims, ProxySettings,
-    ReplyNames, UnpricedCalls, WatchSeats, known_key,
+    AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
+    Gateway, InlineConfigs, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
@@ -54,7 +54,7 @@ use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs, idle};
 use crate::usage_checkpoint::{Counting, UsageCheckpoint};
-use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer};
+use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer};
 pub(crate) use blob_places::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
@@ -145,7 +145,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
-    let live = sessions(&settings, &booted, (&metrics, &queues.records), &process, (&control, calls_of))?;
+    let (records, peers) = (queues.records.clone(), calls_of);
+    let needs = sessions::SessionNeeds { metrics: &metrics, control: &control, process: &process, records, peers };
+    let live = sessions::open(&settings, &booted, needs)?;
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process, McpBacking::new(app, (&metrics, &control), &calling.programs)?)?,
         own_tokens: OwnTokens::default(),
@@ -287,27 +289,6 @@ impl Calling {
             delivery,
         }
     }
-}
-
-fn sessions(
-    settings: &Settings,
-    booted: &Booted,
-    (metrics, records): (&Metrics, &Records),
-    process: &Arc<Process>,
-    (control, peers): (&Runtime, Peers),
-) -> Result<LiveParts, String> {
-    let unmeasured = |e: prometheus::Error| format!("metrics cannot be set up: {e}");
-    let counts = LiveCounts::new(metrics).map_err(unmeasured)?;
-    let seats = WatchSeats::new(settings.realtime_calls, metrics).map_err(unmeasured)?;
-    let claims = PartClaims { rows: Arc::new(booted.database.clone()) };
-    let (jobs, vault) = (Arc::new(booted.database.clone()), booted.vault.clone());
-    let rows = CallRows { jobs, vault, runtime: control.handle().clone() };
-    let noted = NotedCalls::new(rows, settings.deployment.as_deref(), peers, metrics).map_err(unmeasured)?;
-    let (idle, longest) = (settings.realtime_idle.0, settings.realtime_max_time.0);
-    let process = process.clone();
-    let draining = Box::new(move || process.is_draining());
-    let live = booted.live.clone();
-    Ok(LiveParts { live, records: records.clone(), counts, idle, longest, claims, seats, noted, draining })
 }
 
 fn delivery(

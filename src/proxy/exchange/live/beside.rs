@@ -148,10 +148,11 @@ impl LiveSession<'_, '_, '_> {
     pub(super) async fn count_doubtful(&mut self, all: bool) -> bool {
         let (mut counted, now) = (false, Instant::now());
         loop {
-            let waiting = self.beside.as_mut().map(|beside| &mut beside.doubtful);
-            let Some(ended) = waiting.and_then(|waiting| waiting.pop_front_if(|ended| all || ended.due <= now)) else {
+            let Some(waiting) = self.beside.as_mut().map(|beside| &mut beside.doubtful) else { return counted };
+            if !waiting.front().is_some_and(|ended| all || ended.due <= now) {
                 return counted;
-            };
+            }
+            let Some(ended) = waiting.pop_front() else { return counted };
             let (true, Ok(standing)) = (self.claims_end(&ended.id).await, self.standing()) else { continue };
             let turn = LiveTurn { standing, holds: None, tally: Tally::default(), prompt: 0 };
             let (operation, id, status, usage) = (self.part(), &ended.id, &ended.status, ended.usage);

@@ -6,7 +6,7 @@ use super::call_row::{CallConfigs, CallRow, Unmade};
 use super::closing::Why;
 use super::noted::{CallEnd, CallProgress, NotedCall, TakenFor};
 use super::standing::standing_now;
-use super::watch::{CallWatch, GoesOn, WatchSeat, WatchedCall, hang_up, note_session, resolved};
+use super::watch::{CallWatch, GoesOn, SessionEnd, WatchSeat, WatchedCall, hang_up, note_session, resolved};
 use crate::batches::SharedBatches;
 use crate::clock;
 use crate::in_flight::{InFlight, InFlightGuard};
@@ -102,7 +102,7 @@ impl CallTakeover {
             Ok(routing) => routing,
             Err(fault) => {
                 tracing::warn!(call = row.call, why = fault.message(), "a call goes on that nobody can watch or end");
-                self.tell((&request, None), &row.call, (Why::Revoked, fault.message()));
+                self.note_end((&request, None), &row.call, (Why::Revoked, fault.message()));
                 return Some(CallEnd::Over);
             }
         };
@@ -113,7 +113,7 @@ impl CallTakeover {
             Ok(found) => (begun(gate, &found.aim).await, gate.slot(&found.aim).ok().flatten()),
             Err(fault) => {
                 hang_up(gate, &row.call).await;
-                self.tell(told, &row.call, (Why::Revoked, fault.message()));
+                self.note_end(told, &row.call, (Why::Revoked, fault.message()));
                 return Some(CallEnd::Over);
             }
         };
@@ -130,19 +130,19 @@ impl CallTakeover {
             Err(side) => side,
         };
         if side.is_over {
-            self.tell(told, call, (Why::Provider, "the call was over before another node could watch it"));
+            self.note_end(told, call, (Why::Provider, "the call was over before another node could watch it"));
             return Some(CallEnd::Over);
         }
         if job.tries < LAST_TRY {
             return Some(later(&job, side.fault.message().to_owned()));
         }
         hang_up(gate, call).await;
-        self.tell(told, call, (Why::ProviderGone, side.fault.message()));
+        self.note_end(told, call, (Why::ProviderGone, side.fault.message()));
         Some(CallEnd::Over)
     }
 
     /// Writes the record of a session that was never opened again.
-    fn tell(&self, (request, routing): (&Request, Option<&Routing>), call: &str, (why, reason): (Why, &str)) {
+    fn note_end(&self, (request, routing): (&Request, Option<&Routing>), call: &str, (why, reason): (Why, &str)) {
         let note = RealtimeNote {
             call_id: call.into(),
             ended: why.label().into(),
@@ -151,7 +151,7 @@ impl CallTakeover {
             totals: Some(RealtimeTotals::default()),
             ..RealtimeNote::default()
         };
-        note_session(&self.parts, (request, routing), &AttemptInfo::default(), (note, why.fault()));
+        note_session(&self.parts, (request, routing), &AttemptInfo::default(), SessionEnd { note, fault: why.fault() });
     }
 }
 

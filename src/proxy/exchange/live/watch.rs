@@ -183,10 +183,16 @@ impl CallWatch {
             hang_up(gate, &call).await;
         }
         let note = RealtimeNote { call_id: (*call).into(), ..ended.note };
-        note_session(&parts, (&request, Some(&routing)), &info, (note, ended.fault));
+        note_session(&parts, (&request, Some(&routing)), &info, SessionEnd { note, fault: ended.fault });
         noted.end(if ended.is_handed_over { CallEnd::HandedOver } else { CallEnd::Over }).await;
         drop((seat, slot));
     }
+}
+
+/// What the watch of a call came to.
+pub(super) struct SessionEnd {
+    pub(super) note: RealtimeNote,
+    pub(super) fault: Option<&'static str>,
 }
 
 /// Writes the record of what was heard of a call.
@@ -194,7 +200,7 @@ pub(super) fn note_session(
     parts: &CallParts,
     (request, routing): (&Request, Option<&Routing>),
     info: &AttemptInfo,
-    (note, fault): (RealtimeNote, Option<&'static str>),
+    SessionEnd { note, fault }: SessionEnd,
 ) {
     request.look();
     let mut record = record::of(request, &Steps::default(), routing, Some(Tried { info, status: 101, fault }), 1);
