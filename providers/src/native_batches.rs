@@ -10,6 +10,7 @@ mod google;
 mod mistral;
 mod openai;
 mod vertex;
+mod xai;
 
 pub use openai::{OPENAI_BATCHES, passed_batches};
 
@@ -23,6 +24,22 @@ use serde_json::{Map, Value};
 
 /// Reads addresses elsewhere in what a provider tells.
 pub type ReadAddresses = fn(&[u8]) -> Vec<String>;
+
+/// How results are read that a family tells page by page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageReader {
+    /// Bytes of a page.
+    pub most: usize,
+    /// Reads the page at a path; `None`: it is none.
+    pub read: fn(&str, &[u8]) -> Option<ResultsPage>,
+}
+
+#[derive(Debug)]
+pub struct ResultsPage {
+    pub lines: Vec<NativeLine>,
+    /// The one behind it.
+    pub next: Option<BatchCall>,
+}
 
 /// A call of the provider, by a path below the address of one of its services.
 #[derive(Debug)]
@@ -152,6 +169,10 @@ pub trait ToldBatches: Sync {
     fn addresses(&self) -> Option<ReadAddresses> {
         None
     }
+    /// Where results come page by page, and not line by line.
+    fn pages(&self) -> Option<PageReader> {
+        None
+    }
     /// A line of the results; `None`: it tells of none.
     fn answer(&self, line: &[u8]) -> Option<NativeLine>;
 }
@@ -218,6 +239,10 @@ pub trait NativeBatches: ToldBatches {
     fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }
+    /// The page of that list behind the one that was told at a path.
+    fn search_further(&self, _path: &str, _body: &[u8]) -> Option<BatchCall> {
+        None
+    }
     /// Whether one that the gateway asked for can be told from all others.
     fn names_batches(&self) -> bool {
         true
@@ -231,7 +256,16 @@ pub trait NativeBatches: ToldBatches {
         None
     }
     fn look(&self, id: &str) -> BatchCall;
+    /// Whether the provider has taken up so many lines: where it does so by and by, one that it tells has nothing left to do
+    /// may have some to come.
+    fn holds(&self, _body: &[u8], _lines: u64) -> bool {
+        true
+    }
     fn cancel(&self, id: &str) -> BatchCall;
+    /// Whether it goes on for longer than the gateway waits, unless it is cancelled then.
+    fn runs_on(&self) -> bool {
+        false
+    }
     /// Whether one that was cancelled is not there any more.
     fn forgets_cancelled(&self) -> bool {
         false
@@ -247,6 +281,7 @@ pub fn native_batches(slug: &str) -> Option<&'static dyn NativeBatches> {
         "google" => Some(&google::GoogleBatches),
         "mistral-ai" => Some(&mistral::MistralBatches),
         "vertex-ai" => Some(&vertex::VertexBatches),
+        "x-ai" => Some(&xai::XaiBatches),
         _ => None,
     }
 }

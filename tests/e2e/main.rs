@@ -376,3 +376,5 @@ mod uploads;
 mod ways;
 #[cfg(test)]
 mod workspaces;
+#[cfg(test)]
+mod xai_batches;

@@ -62,6 +62,7 @@ pub fn list(slug: &str, place: &BatchPlace, page: Option<&str>) -> Option<BatchC
         "vertex-ai" => {
             get(with(&format!("/v1/{}/batchPredictionJobs?pageSize=100", place.parent.as_deref()?), "pageToken"))
         }
+        "x-ai" => get(with("/batches?limit=100", "pagination_token")),
         _ => return None,
     })
 }
@@ -74,6 +75,7 @@ pub fn listed(slug: &str, body: &[u8], number: usize) -> Option<(Vec<Value>, Opt
         "fireworks-ai" => "batchInferenceJobs",
         "google" => "operations",
         "vertex-ai" => "batchPredictionJobs",
+        "x-ai" => "batches",
         _ => "data",
     };
     let Value::Array(batches) = told[field].take() else { return Some((Vec::new(), None)) };
@@ -81,6 +83,7 @@ pub fn listed(slug: &str, body: &[u8], number: usize) -> Option<(Vec<Value>, Opt
     let next = match slug {
         "anthropic" => token("last_id").filter(|_| told["has_more"] == true),
         "mistral-ai" => (batches.len() == 100).then(|| (number + 1).to_string()),
+        "x-ai" => token("pagination_token"),
         _ => token("nextToken").or_else(|| token("nextPageToken")),
     };
     Some((batches, next))
@@ -96,13 +99,14 @@ pub fn facts(batch: &Value) -> BatchFacts {
     let is_invoked = batch["modelInvocationType"] == "InvokeModel";
     let embeds = || is_invoked.then(|| "/v1/embeddings".to_owned());
     BatchFacts {
-        created: time(&["created_at", "submitTime", "createTime"]),
-        ended: time(&["ended_at", "completed_at", "endTime", "updateTime"]),
+        created: time(&["created_at", "submitTime", "createTime", "create_time"]),
+        ended: time(&["ended_at", "completed_at", "endTime", "updateTime", "cancel_time"]),
         model: ["model", "modelId"].iter().find_map(|name| text(&batch[*name]).or_else(|| text(&inner[*name]))),
         endpoint: text(&batch["endpoint"]).or_else(embeds),
         input: uri("inputDataConfig", "s3InputDataConfig")
             .or_else(|| text(&batch["inputConfig"]["gcsSource"]["uris"][0]))
             .or_else(|| text(&batch["input_files"][0]))
+            .or_else(|| text(&batch["input_file_id"]))
             .or_else(|| last(&batch["inputDatasetId"]))
             .or_else(|| last(&inner["inputConfig"]["fileName"])),
         output: uri("outputDataConfig", "s3OutputDataConfig").or_else(gcs),
@@ -136,6 +140,10 @@ fn counts(batch: &Value) -> [u64; 3] {
     }
     if gemini.is_object() {
         return [["requestCount"], ["successfulRequestCount"], ["failedRequestCount"]].map(|names| sum(gemini, &names));
+    }
+    if batch["state"].is_object() {
+        return [&["num_requests"][..], &["num_success"], &["num_error", "num_cancelled"]]
+            .map(|names| sum(&batch["state"], names));
     }
     if batch["total_requests"].is_u64() {
         return [["total_requests"], ["succeeded_requests"], ["failed_requests"]].map(|names| sum(batch, &names));
@@ -179,6 +187,11 @@ mod tests {
         assert_eq!((facts(&gemini).created, facts(&gemini).counts), (Some(1_735_689_600), [4, 0, 0]));
         let mistral = json!({ "created_at": 7, "total_requests": 2, "succeeded_requests": 1, "failed_requests": 1 });
         assert_eq!((facts(&mistral).created, facts(&mistral).counts), (Some(7), [2, 1, 1]));
+        let grok = json!({ "batch_id": "batch_1", "create_time": "2025-01-01", "input_file_id": "file_1", "cancel_time": null,
+            "state": { "num_requests": 5, "num_pending": 1, "num_success": 2, "num_error": 1, "num_cancelled": 1 } });
+        let told = facts(&grok);
+        assert_eq!((told.created, told.ended, told.counts), (Some(1_735_689_600), None, [5, 2, 2]));
+        assert_eq!(told.input.as_deref(), Some("file_1"));
     }
 
     #[test]
@@ -191,5 +204,9 @@ mod tests {
         assert_eq!(listed("bedrock", body.as_bytes(), 0), Some((vec![json!({})], Some("t".to_owned()))));
         let body = json!({ "data": [{}], "has_more": false, "last_id": "x" }).to_string();
         assert_eq!(listed("anthropic", body.as_bytes(), 0), Some((vec![json!({})], None)));
+        let next = list("x-ai", &place, Some("a b")).expect("a call");
+        assert_eq!(next.path, "/batches?limit=100&pagination_token=a%20b");
+        let body = json!({ "batches": [{}], "pagination_token": "t" }).to_string();
+        assert_eq!(listed("x-ai", body.as_bytes(), 0), Some((vec![json!({})], Some("t".to_owned()))));
     }
 }

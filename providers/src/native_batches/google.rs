@@ -213,7 +213,7 @@ fn line_of(told: InlinedResponse<'_>) -> Option<NativeLine> {
 }
 
 /// Google's own numbers of errors (`google.rpc.Code`), or HTTP's.
-fn http_status(code: u64) -> u16 {
+pub(super) fn http_status(code: u64) -> u16 {
     match code {
         400..=599 => u16::try_from(code).unwrap_or(500),
         1 => 499,

@@ -10,7 +10,7 @@ use crate::proxy::deliver::fallen;
 use crate::proxy::exchange::{CallParts, LineRead, LineTarget};
 use crate::proxy::request::{LineMark, Request, Route};
 use crate::proxy::routing::Routing;
-use crate::upstream::http1::{LineError, ResponseLines};
+use crate::upstream::http1::{LineError, Response, ResponseLines};
 use crate::writer::Records;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
@@ -158,6 +158,26 @@ impl<'a> BatchReader<'a> {
 }
 
 impl NativeResults<'_> {
+    /// Some of the results, or where they are.
+    async fn begin(&mut self, response: Response, path: &str) -> Result<(), Fault> {
+        if let Some(pages) = self.family.pages() {
+            let told = self.services.whole_of(response, pages.most).await?;
+            let no_page = || {
+                let why = format!("{} tells no page of results", self.services.slug());
+                Fault::new(FaultKind::UpstreamBroken, why)
+            };
+            let page = (pages.read)(path, &told).ok_or_else(no_page)?;
+            self.told.extend(page.lines);
+            self.calls.extend(page.next);
+        } else if let Some(addresses) = self.family.addresses() {
+            let told = self.services.whole_of(response, MOST_ADDRESSES).await?;
+            self.elsewhere.extend(addresses(&told));
+        } else {
+            self.open = Some(ResponseLines::new(response, MOST_LINE));
+        }
+        Ok(())
+    }
+
     pub(super) async fn next(&mut self) -> Result<Option<NativeLine>, DirectStop> {
         loop {
             if let Some(line) = self.told.pop_front() {
@@ -169,15 +189,11 @@ impl NativeResults<'_> {
                     self.open = Some(ResponseLines::new(response, MOST_LINE));
                     continue;
                 }
-                let Some(call) = self.calls.pop_front().and_then(ServiceCall::of_batch) else { return Ok(None) };
+                let Some(call) = self.calls.pop_front() else { return Ok(None) };
+                let path = call.path.clone();
+                let Some(call) = ServiceCall::of_batch(call) else { return Ok(None) };
                 match self.services.open(call).await {
-                    Ok(response) => match self.family.addresses() {
-                        Some(addresses) => {
-                            let told = self.services.whole_of(response, MOST_ADDRESSES).await?;
-                            self.elsewhere.extend(addresses(&told));
-                        }
-                        None => self.open = Some(ResponseLines::new(response, MOST_LINE)),
-                    },
+                    Ok(response) => self.begin(response, &path).await?,
                     Err(DirectStop::Told(said)) if said.status == 404 && self.may_lack => {}
                     Err(stop) => return Err(stop),
                 }

@@ -38,6 +38,8 @@ use uuid::Uuid;
 const MOST_PROBLEMS: usize = 100;
 /// By how much the provider's clock may be behind.
 const SKEW_SECS: i64 = 120;
+/// Pages of a provider's list on which a batch is looked for.
+const MOST_SEARCHED: usize = 100;
 /// What lines are called at a provider that does not take the names that the client gave them.
 const OWN_NAME: &str = "gw_line_";
 
@@ -181,7 +183,7 @@ impl BatchRun {
             return Ok(RunEnd::Later(self.batches().settings.poll));
         }
         let id = self.made_by_family(batch, sender, (family, &new)).await?;
-        let Some(found) = self.looked(sender, &id, family).await? else {
+        let Some(found) = self.looked(batch, sender, (family, &id)).await? else {
             return self.end_without(batch, Halt::Cancelled).await;
         };
         if found.state.has_ended() {
@@ -190,7 +192,8 @@ impl BatchRun {
         if now_secs() > batch.expires + GRACE_SECS {
             return self.end_without(batch, Halt::Expired).await;
         }
-        if self.goes_on(&id, found.state == NativeState::Finalizing).await? {
+        let is_over = family.runs_on() && now_secs() > batch.expires && !self.native.cancelled;
+        if self.goes_on(&id, found.state == NativeState::Finalizing).await? || is_over {
             self.ask_family(sender, family.cancel(&id), family).await?;
             self.native.cancelled = true;
             self.note_progress().await?;
@@ -215,16 +218,22 @@ impl BatchRun {
     /// How the provider's batch stands; `None`: it was cancelled, and is not there any more.
     async fn looked(
         &mut self,
+        batch: &BatchDocument,
         sender: &LineSender,
-        id: &str,
-        family: &'static dyn NativeBatches,
+        (family, id): (&'static dyn NativeBatches, &str),
     ) -> Result<Option<NativeStanding>, RunBroken> {
         let opened = self.open_native(sender, &family.look(id)).await;
         let is_nowhere = opened.as_ref().is_ok_and(|answer| answer.status() == 404);
         if is_nowhere && self.native.cancelled && family.forgets_cancelled() {
             return Ok(None);
         }
-        standing(family, &read_bytes(opened, family.most_told()).await?).map(Some)
+        let told = read_bytes(opened, family.most_told()).await?;
+        let mut found = standing(family, &told)?;
+        let lines = self.native.lines.as_ref().map_or(0, |lines| lines.lines);
+        if found.state == NativeState::Completed && now_secs() <= batch.expires && !family.holds(&told, lines) {
+            found.state = NativeState::InProgress;
+        }
+        Ok(Some(found))
     }
 
     /// The provider's batch. Where it may have been made already, it is looked for before it is asked for again.
@@ -239,10 +248,8 @@ impl BatchRun {
         }
         let mut found = None;
         let is_unsure = batch.provider_job.is_some() && (family.names_batches() || self.native.unknown > 0);
-        if let (Some(search), true) = (family.search(new), is_unsure) {
-            let told = self.ask_family(sender, search, family).await?;
-            found = family.found(&told, new.own_id);
-            self.refuse_doubt(family, &told)?;
+        if is_unsure {
+            found = self.sought(sender, (family, new)).await?;
         }
         let id = match found {
             Some(id) => id,
@@ -261,6 +268,32 @@ impl BatchRun {
         let told = id.clone();
         self.batches().change(self.workspace, self.id(), |batch| batch.provider_job = Some(told.clone())).await?;
         Ok(id)
+    }
+
+    /// The batch that may have been made, in the provider's list.
+    async fn sought(
+        &mut self,
+        sender: &LineSender,
+        (family, new): (&'static dyn NativeBatches, &NewBatchAsk<'_>),
+    ) -> Result<Option<String>, RunBroken> {
+        let mut next = family.search(new);
+        for _ in 0..MOST_SEARCHED {
+            let Some(search) = next.take() else { return Ok(None) };
+            let path = search.path.clone();
+            let told = self.ask_family(sender, search, family).await?;
+            let found = family.found(&told, new.own_id);
+            self.refuse_doubt(family, &told)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+            next = family.search_further(&path, &told);
+        }
+        if next.is_none() {
+            return Ok(None);
+        }
+        let why = "The answer to the creation of this batch was lost, and the provider lists too many batches to tell \
+                   whether it made it: look there before it is asked for again";
+        refused(why.to_owned())
     }
 
     /// Asks for the batch, and notes before that nobody knows whether it is made.

@@ -11,6 +11,7 @@ use super::results::{AT_ONCE, LinePlaces, answer_lines};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, LineUsage};
 use crate::batches::guest::BookedAnswer;
+use crate::batches::keep::KeepError;
 use crate::batches::lines::{FileLine, LineReader, line_at};
 use crate::batches::log::{EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
 use crate::upstream::http1::{Response, ResponseLines};
@@ -21,7 +22,9 @@ use gateway_domain::ports::{Blobs, OutsideError};
 use gateway_providers::native_batches::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Of results: those that were answered, and those that were not.
@@ -72,6 +75,8 @@ impl BatchRun {
                 };
                 return self.fail_with(found.problems.into_iter().map(told).collect()).await;
             }
+            // Its time was over, and it was told to end.
+            NativeState::Cancelled if !is_cancelled && self.native.cancelled => Halt::Expired,
             NativeState::Cancelled => Halt::Cancelled,
             NativeState::Expired => Halt::Expired,
             _ if is_cancelled => Halt::Cancelled,
@@ -86,16 +91,24 @@ impl BatchRun {
         }
         let (sender, input, judges) = (sender.clone(), batch.input, guards.any());
         let book = AnswerBook { family, lines, sender, blobs, input, judges };
-        let mut told = found.told.into_iter().filter_map(|told| found_line(told, &book.lines)).collect::<Vec<_>>();
-        while !told.is_empty() {
-            let rest = told.split_off(told.len().min(AT_ONCE));
-            self.put_down(&book, std::mem::replace(&mut told, rest), (&mut done, &mut log)).await?;
-        }
-        for call in found.results {
+        self.put_down_all(&book, found.told, (&mut done, &mut log)).await?;
+        let mut calls = VecDeque::from(found.results);
+        while let Some(call) = calls.pop_front() {
             let opened = self.open_native(&book.sender, &call).await;
             let is_nowhere = opened.as_ref().is_ok_and(|answer| answer.status() == 404);
             if is_nowhere && found.state != NativeState::Completed {
                 // It ended before there were any.
+                continue;
+            }
+            if let Some(pages) = family.pages() {
+                let told = read_bytes(opened, pages.most).await?;
+                let no_page = || KeepError::Store("the provider tells no page of results".to_owned());
+                let page = (pages.read)(&call.path, &told).ok_or_else(no_page)?;
+                if (self.runner.draining)() {
+                    return Ok(RunEnd::Later(Duration::ZERO));
+                }
+                self.put_down_all(&book, page.lines, (&mut done, &mut log)).await?;
+                calls.extend(page.next);
                 continue;
             }
             let files = match family.addresses() {
@@ -108,7 +121,7 @@ impl BatchRun {
             for file in files {
                 let mut answers = answer_lines(file)?;
                 if !self.read_answers(&book, &mut answers, (&mut done, &mut log)).await? {
-                    return Ok(RunEnd::Later(std::time::Duration::ZERO));
+                    return Ok(RunEnd::Later(Duration::ZERO));
                 }
             }
         }
@@ -179,6 +192,21 @@ impl BatchRun {
                 return Ok(true);
             }
         }
+    }
+
+    /// As many at once as are counted at once.
+    async fn put_down_all(
+        &mut self,
+        book: &AnswerBook,
+        told: Vec<NativeLine>,
+        (done, log): (&mut EarlierRuns, &mut RunLog),
+    ) -> Result<(), RunBroken> {
+        let mut found = told.into_iter().filter_map(|told| found_line(told, &book.lines)).collect::<Vec<_>>();
+        while !found.is_empty() {
+            let rest = found.split_off(found.len().min(AT_ONCE));
+            self.put_down(book, std::mem::replace(&mut found, rest), (done, log)).await?;
+        }
+        Ok(())
     }
 
     /// Each is noted before it is counted, so that none is counted twice; one that an earlier run was about to count when

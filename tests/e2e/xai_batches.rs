@@ -1,0 +1,245 @@
+//! Batches that xAI runs: made of a file in one call, told by counts, and read page by page.
+
+use crate::batches::{CHAT, asked, batch, ended, file, line, results, text};
+use crate::family_batches::{FAST, FamilyProvider, Script, by_provider, cost, four, make, prompt, translated};
+use crate::harness::{Gateway, Seen, eventually, reply, with};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+const GROK: &str = "grok-3";
+const LOOK: &str = "/batches/batch_1";
+const RESULTS: &str = "/batches/batch_1/results?limit=100";
+const CANCEL: &str = "/batches/batch_1:cancel";
+
+fn below(seen: &Seen) -> &str {
+    seen.target.strip_prefix("/v1").unwrap_or(&seen.target)
+}
+
+fn completion(n: usize) -> Value {
+    let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100 });
+    with(reply::completion(&format!("answer-{n}")), json!({ "model": GROK, "usage": usage }))
+}
+
+/// Requests in all, waiting, answered, failed, and cancelled.
+fn told(counts: [u64; 5], more: Value) -> Vec<u8> {
+    let [all, pending, good, bad, cancelled] = counts;
+    let state = json!({ "num_requests": all, "num_pending": pending, "num_success": good, "num_error": bad,
+                        "num_cancelled": cancelled });
+    let batch = json!({ "batch_id": "batch_1", "name": "x", "create_time": "2025-11-11", "cancel_time": null,
+                        "cancel_by_xai_message": null, "state": state });
+    reply::json(200, &with(batch, more))
+}
+
+/// A page of what was answered, and the token of the next.
+fn page(lines: &[Value], token: &Value) -> Vec<u8> {
+    reply::json(200, &json!({ "results": lines, "pagination_token": token }))
+}
+
+fn answered(name: &str, n: usize) -> Value {
+    json!({ "batch_request_id": name, "batch_result": { "response": { "chat_get_completion": completion(n) } } })
+}
+
+fn refused(name: &str, code: u64, why: &str) -> Value {
+    json!({ "batch_request_id": name, "batch_result": { "error": { "code": code, "message": why } } })
+}
+
+/// It ends at the look `until`, or once it was cancelled.
+fn grok(until: usize) -> Box<Script> {
+    Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
+        ("POST", "/files") => reply::json(200, &json!({ "id": "file_1", "object": "file" })),
+        ("DELETE", "/files/file_1") => reply::json(200, &json!({ "id": "file_1", "deleted": true })),
+        ("POST", "/chat/completions") => reply::json(200, &completion(9)),
+        ("POST", "/batches") => told([0; 5], json!({})),
+        ("POST", CANCEL) => told([4, 2, 2, 0, 0], json!({ "cancel_time": "2025-11-11" })),
+        ("GET", LOOK) if cancelled => told([4, 0, 2, 1, 1], json!({ "cancel_time": "2025-11-11" })),
+        ("GET", LOOK) if looks >= until => told([4, 0, 2, 2, 0], json!({})),
+        ("GET", LOOK) if looks == 1 => told([0; 5], json!({})),
+        // Half of the file was read, and all of that half is done.
+        ("GET", LOOK) if looks == 2 => told([2, 0, 2, 0, 0], json!({})),
+        ("GET", LOOK) => told([4, 2, 2, 0, 0], json!({})),
+        ("GET", RESULTS) => page(&[answered("gw_line_3", 2), refused("line-1", 3, "no such tool")], &json!("p 2")),
+        // One that was told before is told again.
+        ("GET", target) if *target == format!("{RESULTS}&pagination_token=p%202") => {
+            let end = refused("line-3", 1, "cancelled");
+            page(&[answered("gw_line_3", 2), end, answered("line-of-nobody", 7), answered("line-0", 0)], &Value::Null)
+        }
+        other => panic!("nobody asks {other:?}"),
+    })
+}
+
+#[tokio::test]
+async fn lines_go_to_xai_as_a_file_and_come_back_in_pages() {
+    let gateway = Gateway::with(FAST).await;
+    let provider = FamilyProvider::start(LOOK, grok(4)).await;
+    let config = provider.config("x-ai");
+    let file = file(&gateway, &four(GROK)).await;
+    let id = make(&gateway, &config, &by_provider(&file)).await;
+    let done = ended(&gateway, &id, "completed").await;
+    assert_eq!(done["request_counts"], json!({ "total": 4, "completed": 2, "failed": 2 }));
+    assert_eq!(done["provider_job_id"], "batch_1");
+    assert_eq!((&done["usage"]["input_tokens"], &done["usage"]["output_tokens"]), (&json!(2000), &json!(200)));
+    let (good, bad) =
+        (results(&gateway, &done, "output_file_id").await, results(&gateway, &done, "error_file_id").await);
+    assert_eq!(good.keys().collect::<Vec<_>>(), ["line two, with words", "line-0"]);
+    for (name, said) in [("line-0", "answer-0"), ("line two, with words", "answer-2")] {
+        assert_eq!(good[name]["response"]["body"]["choices"][0]["message"]["content"], said);
+    }
+    assert_eq!(bad["line-1"]["response"]["status_code"], 400);
+    let why = text(&bad["line-1"]["response"]["body"]["error"], "message");
+    assert!(why.contains("no such tool"), "{why}");
+    assert_eq!(bad["line-3"]["error"]["code"], "batch_cancelled");
+    // What went up is what a call of each would have been, and the batch was made of it at once.
+    let made = provider.calls("POST", "/batches");
+    assert_eq!((made.len(), made[0].json()), (1, json!({ "name": id, "input_file_id": "file_1" })));
+    let up = provider.calls("POST", "/files").remove(0);
+    assert!(up.header("content-type").is_some_and(|kind| kind.starts_with("multipart/form-data; boundary=")));
+    let lines = up.text();
+    let lines: Vec<Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let names: Vec<_> = lines.iter().map(|line| line["custom_id"].clone()).collect();
+    assert_eq!(names, ["line-0", "line-1", "gw_line_3", "line-3"].map(Value::from));
+    let plain = translated(&gateway, &provider, &config, &prompt(GROK, 0), "/chat/completions").await;
+    let whole = json!({ "custom_id": "line-0", "method": "POST", "url": "/v1/chat/completions", "body": plain });
+    assert_eq!(lines[0], whole);
+    // Each line is counted once, at half of the usual price.
+    let call = gateway.chat().config(&config).header("x-gateway-trace-id", "full").json(&prompt(GROK, 0));
+    call.send().await.expect(200);
+    let (full, own) = (cost(&gateway, "full").await, cost(&gateway, &format!("{id}-3")).await);
+    assert!(full > 0.0 && (own * 2.0 - full).abs() < 1e-9, "{own} in a batch, {full} outside");
+    for n in 1..=4 {
+        let all = gateway.admin().get(&format!("/logs?trace_id={id}-{n}")).await.expect(200).json();
+        assert!(all["total"].as_u64() <= Some(1), "line {n}: {all}");
+    }
+    assert_eq!(provider.calls("GET", RESULTS).len(), 1);
+    eventually("the file to go", || async { (provider.calls("DELETE", "/files/file_1").len() == 1).then_some(()) })
+        .await;
+}
+
+#[tokio::test]
+async fn what_xai_cannot_read_fails_the_batch_and_says_why() {
+    let gateway = Gateway::with(FAST).await;
+    let why = "JSONL file validation failed: Model grok-3 is not supported for batch processing.";
+    let more = json!({ "cancel_time": "2025-11-11", "cancel_by_xai_message": why });
+    let (plain, more) = (grok(1), Arc::new(more));
+    let script: Box<Script> = Box::new(move |seen, looks, cancelled| match below(seen) {
+        LOOK => told([0; 5], (*more).clone()),
+        _ => plain(seen, looks, cancelled),
+    });
+    let provider = FamilyProvider::start(LOOK, script).await;
+    let file = file(&gateway, &four(GROK)).await;
+    let id = make(&gateway, &provider.config("x-ai"), &by_provider(&file)).await;
+    let errors = ended(&gateway, &id, "failed").await["errors"]["data"].clone();
+    assert_eq!((&errors[0]["code"], &errors[0]["message"]), (&json!("provider_failed"), &json!(why)));
+    let embed = line("a", "/v1/embeddings", &json!({ "model": GROK, "input": "x" }));
+    let body =
+        with(by_provider(&crate::batches::file(&gateway, &embed).await), json!({ "endpoint": "/v1/embeddings" }));
+    let id = make(&gateway, &provider.config("x-ai"), &body).await;
+    let errors = ended(&gateway, &id, "failed").await["errors"]["data"].clone();
+    assert_eq!(errors[0]["code"], "provider_refused", "{errors}");
+    assert_eq!(provider.calls("POST", "/batches").len(), 1);
+}
+
+#[tokio::test]
+async fn one_of_xais_that_is_cancelled_keeps_what_was_answered() {
+    let gateway = Gateway::with(FAST).await;
+    let provider = FamilyProvider::start(LOOK, grok(usize::MAX)).await;
+    let file = file(&gateway, &four(GROK)).await;
+    let id = make(&gateway, &provider.config("x-ai"), &by_provider(&file)).await;
+    eventually("looks", || async { (provider.calls("GET", LOOK).len() > 3).then_some(()) }).await;
+    gateway.post(&format!("/v1/batches/{id}/cancel")).send().await.expect(200);
+    let done = ended(&gateway, &id, "cancelled").await;
+    assert_eq!(results(&gateway, &done, "output_file_id").await.len(), 2);
+    assert_eq!(provider.calls("POST", CANCEL).len(), 1);
+}
+
+/// xAI goes on with a batch for longer than the gateway waits for it.
+#[tokio::test]
+async fn one_of_xais_that_is_not_done_in_a_day_is_ended_there_and_keeps_what_was_answered() {
+    let gateway = Gateway::with(FAST).await;
+    let provider = FamilyProvider::start(LOOK, grok(usize::MAX)).await;
+    let file = file(&gateway, &four(GROK)).await;
+    let id = make(&gateway, &provider.config("x-ai"), &by_provider(&file)).await;
+    eventually("looks", || async { (provider.calls("GET", LOOK).len() > 3).then_some(()) }).await;
+    let tomorrow = [FAST, &["--clock-ahead", "87000"]].concat();
+    let gateway = gateway.restart_after_kill(&tomorrow).await;
+    let done = ended(&gateway, &id, "expired").await;
+    assert_eq!(results(&gateway, &done, "output_file_id").await.len(), 2);
+    assert_eq!(provider.calls("POST", CANCEL).len(), 1);
+}
+
+/// The answer to the creation is lost, and the process is killed before xAI's list can be read: the batch is found on the
+/// list's second page by its name, and neither it nor its lines are there twice.
+#[tokio::test]
+async fn a_batch_of_xais_that_may_be_there_is_looked_for_and_not_made_again() {
+    let gateway = Gateway::with(FAST).await;
+    let (made, lists, plain) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)), grok(4));
+    let (name, is_up) = (std::sync::Mutex::new(Value::Null), lists.clone());
+    let script: Box<Script> = Box::new(move |seen, looks, cancelled| {
+        let mut name = name.lock().expect("held by nobody");
+        match (seen.method.as_str(), below(seen)) {
+            ("POST", "/batches") => {
+                assert_eq!(made.fetch_add(1, SeqCst), 0, "it is made once");
+                *name = seen.json()["name"].clone();
+                Vec::new()
+            }
+            ("GET", target) if target.starts_with("/batches?") && !is_up.load(SeqCst) => reply::error(500, &[]),
+            ("GET", "/batches?limit=100") => {
+                let other = json!({ "batch_id": "batch_0", "name": "of somebody" });
+                reply::json(200, &json!({ "batches": [other], "pagination_token": "next" }))
+            }
+            ("GET", "/batches?limit=100&pagination_token=next") => {
+                let own = json!({ "batch_id": "batch_1", "name": *name });
+                reply::json(200, &json!({ "batches": [own], "pagination_token": null }))
+            }
+            _ => plain(seen, looks, cancelled),
+        }
+    });
+    let provider = FamilyProvider::start(LOOK, script).await;
+    let file = file(&gateway, &four(GROK)).await;
+    let id = make(&gateway, &provider.config("x-ai"), &by_provider(&file)).await;
+    let searched = || async { (!provider.calls("GET", "/batches?limit=100").is_empty()).then_some(()) };
+    eventually("it to be looked for", searched).await;
+    assert_eq!(batch(&gateway, &id).await["status"], "in_progress");
+    let gateway = gateway.restart_after_kill(FAST).await;
+    lists.store(true, SeqCst);
+    let done = ended(&gateway, &id, "completed").await;
+    assert_eq!(done["request_counts"], json!({ "total": 4, "completed": 2, "failed": 2 }));
+    assert_eq!((provider.calls("POST", "/files").len(), provider.calls("POST", "/batches").len()), (1, 1));
+}
+
+/// With a file of xAI's own, by OpenAI's routes.
+#[tokio::test]
+async fn xais_own_batches_are_made_listed_and_read_by_openais_routes() {
+    let gateway = Gateway::with(FAST).await;
+    let plain = grok(3);
+    let script: Box<Script> = Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
+        ("GET", "/batches?limit=100") => {
+            let state = json!({ "num_requests": 4, "num_pending": 4 });
+            let one = json!({ "batch_id": "batch_1", "create_time": "2025-01-01", "state": state });
+            reply::json(200, &json!({ "batches": [one], "pagination_token": null }))
+        }
+        _ => plain(seen, looks, cancelled),
+    });
+    let provider = FamilyProvider::start(LOOK, script).await;
+    let config = provider.config("x-ai");
+    let body = json!({ "input_file_id": "file_1", "endpoint": CHAT, "completion_window": "24h", "model": GROK,
+                       "metadata": asked("")["metadata"] });
+    let made = gateway.post("/v1/batches").config(&config).json(&body).send().await.expect(200).json();
+    assert_eq!((&made["id"], &made["status"]), (&json!("batch_1"), &json!("validating")));
+    assert_eq!(provider.calls("POST", "/batches")[0].json()["input_file_id"], "file_1");
+    let get = async |path: &str| gateway.get(path).config(&config).send().await.expect(200);
+    let list = get("/v1/batches").await.json();
+    assert_eq!((&list["data"][0]["id"], &list["data"][0]["status"]), (&json!("batch_1"), &json!("in_progress")));
+    let done = eventually("its end", || async {
+        let told = get("/v1/batches/batch_1").await.json();
+        (told["output_file_id"] == "batch_1.output" && provider.calls("GET", LOOK).len() >= 3).then_some(told)
+    });
+    let done = done.await;
+    assert_eq!(done["request_counts"], json!({ "total": 4, "completed": 2, "failed": 2 }));
+    let lines = get(&format!("/v1/files/{}/content", text(&done, "output_file_id"))).await.text();
+    let names: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["custom_id"].clone()).collect();
+    assert_eq!(names, ["gw_line_3", "gw_line_3", "line-of-nobody", "line-0"].map(Value::from));
+    let errors = get(&format!("/v1/files/{}/content", text(&done, "error_file_id"))).await.text();
+    assert!(errors.contains("no such tool") && errors.contains("batch_cancelled"), "{errors}");
+}
