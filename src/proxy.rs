@@ -441,7 +441,7 @@ impl Gateway {
             if let Err(fault) = ask.permit_direct(&request, &routing) {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;
             }
-            return self.provider_key(session, ctx, request, routing).await;
+            return Box::pin(self.provider_key(session, ctx, request, routing)).await;
         }
         match ask.mint(&*self.calls.ids, &request, &routing) {
             Ok(body) => {

@@ -9,6 +9,7 @@ mod batches;
 mod blob_places;
 mod boot;
 mod exports;
+mod figures;
 mod heartbeat;
 mod key_uses;
 mod leftovers;
@@ -52,9 +53,9 @@ use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
-use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs, idle};
-use crate::usage_checkpoint::{Counting, UsageCheckpoint};
-use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer};
+use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs};
+use crate::usage_checkpoint::{UsageCheckpoint, UsageCounting};
+use crate::writer::{OwnRecords, RecordPath, RecordQueues, WithOpinions, Writer};
 pub(crate) use blob_places::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
@@ -65,6 +66,7 @@ use gateway_domain::ports::{IdSeal, Outside};
 use gateway_domain::record::mask;
 use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
+use gateway_store::KeyUseLog;
 use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
 use mcp_state::{McpBacking, mcp_state};
@@ -102,8 +104,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let (ledger, peers, sticks) = (Arc::new(Ledger::default()), Peers::default(), Arc::<Assignments>::default());
     let redis = redis::connect(&settings, &metrics, &parts, &control)?;
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), &settings, &control)?;
-    redis::watch_limits(&limits, &metrics)?;
-    let counting = Counting { ledger: ledger.clone(), counters: limits.clone() };
+    let counting = UsageCounting { ledger: ledger.clone(), counters: limits.clone() };
     let reported = ReportedTo { metrics: &metrics, health: &parts, otlp: otlp.clone() };
     let recording = start_writer(&settings, &booted, reported, counting, &control)?;
     let Recording { queues, writer, accounts, door, rows } = recording;
@@ -115,13 +116,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let calling = Calling::new(&settings, &booted, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let uses = key_uses::start(control.handle(), &booted, &metrics)?;
-    let ports = AppPorts {
-        tokens: issuers.clone(),
-        standings: accounts.clone(),
-        door: door.clone(),
-        uses: uses.clone(),
-        own_records: Some(Arc::new(queues.own)),
-    };
+    let ports = app_ports((&issuers, &uses), &accounts, &door, queues.own);
     let batches = batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?;
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, (&limits, &batches));
     let told = NodeParts { metrics: &metrics, health: &parts, control: &control, calling: &calling };
@@ -136,16 +131,15 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     watcher::start(control.handle(), &booted, settings.config_poll.0, process.clone(), ledger.clone());
     let presence = heartbeat::start(control.handle(), &booted, &settings, peers.clone());
     let inline = Arc::new(InlineConfigs::new(booted.trusted.clone(), control.handle().clone()));
-    watch(&metrics, &calling.dns, &inline).map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    let calls_of = peers.clone();
-    let shield = shield(&settings, &metrics, peers).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    figures::watch(&metrics, &calling.dns, &inline, &limits).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+    let shield = shield(&settings, &metrics, peers.clone()).map_err(|e| format!("metrics cannot be set up: {e}"))?;
     redis.iter().for_each(|redis| sticks.share(Arc::new(redis.clone())));
     let shelves = Shelves::open(redis, &settings, &metrics, &booted.ids)?;
     let names = Arc::new(ReplyNames::new(&aliases(&settings)));
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
-    let (records, peers) = (queues.records.clone(), calls_of);
+    let records = queues.records.clone();
     let needs = sessions::SessionNeeds { metrics: &metrics, control: &control, process: &process, records, peers };
     let live = sessions::open(&settings, &booted, needs)?;
     let gateway = Gateway {
@@ -176,6 +170,21 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let drain = DrainParts { flight, process, writer, otlp, limits, counts, stop_admin, listening: ending, presence };
     let drain = Drain::new(drain, &settings);
     proxy_port::serve(gateway, &settings, (listening, seats), drain)
+}
+
+fn app_ports(
+    (issuers, uses): (&Arc<Issuers>, &Arc<KeyUseLog>),
+    accounts: &Arc<UsageCheckpoint>,
+    door: &Arc<Strangers>,
+    own: OwnRecords,
+) -> AppPorts {
+    AppPorts {
+        tokens: issuers.clone(),
+        standings: accounts.clone(),
+        door: door.clone(),
+        uses: uses.clone(),
+        own_records: Some(Arc::new(own)),
+    }
 }
 
 /// Starts what nobody asks for, and what admins asked for and others do.
@@ -251,7 +260,7 @@ impl Calling {
         let calls = CheckedCalls::new(dialer.clone(), booted.trusted.clone(), AfterErrors::Rest);
         let outside = OutsideAnswers::new(Arc::new(calls), credentials.clone());
         let guardrails = Arc::new(Guardrails::new(outside, booted.trusted.clone(), control.handle().clone()));
-        watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
+        figures::watch_guardrails(metrics, &guardrails).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         let unpriced = UnpricedCalls::new(metrics.clone());
         let ids = booted.ids.clone();
         let bookings = Bookings::new(Arc::new(booted.database.clone()), control.handle().clone());
@@ -344,31 +353,6 @@ fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Ad
     Ok(shield)
 }
 
-fn watch_guardrails(metrics: &Metrics, guardrails: &Arc<Guardrails>) -> Result<(), prometheus::Error> {
-    let [kept, held, compiled, beside, shed] = std::array::from_fn(|_| guardrails.clone());
-    metrics.watch("gateway_guardrails", "Compiled guardrails and refusals kept", move || kept.kept())?;
-    metrics.watch("gateway_guardrail_bytes", "Bytes that those take, 128 MiB at most", move || held.kept_bytes())?;
-    let help = "Guardrails compiled since the start";
-    metrics.watch("gateway_guardrail_compilations", help, move || compiled.compilations())?;
-    let help = "Requests whose asynchronous guardrails are under way, 1,000 at most";
-    metrics.watch("gateway_guardrails_beside", help, move || beside.beside())?;
-    let help = "Guardrails that were shed, as too many were under way or waited to be compiled";
-    metrics.watch("gateway_shed_guardrails", help, move || shed.shed())
-}
-
-/// Sizes of what the proxy keeps.
-fn watch(metrics: &Metrics, dns: &Dns, inline: &Arc<InlineConfigs>) -> Result<(), prometheus::Error> {
-    let [kept, held, compiled, shed] = std::array::from_fn(|_| inline.clone());
-    metrics.watch("gateway_inline_configs", "Compiled inline configs and refusals kept", move || kept.len())?;
-    metrics.watch("gateway_inline_config_bytes", "Bytes that those take, 64 MiB at most", move || held.bytes())?;
-    let help = "Inline configs compiled since the start";
-    metrics.watch("gateway_inline_compilations", help, move || compiled.compilations())?;
-    let help = "Requests refused since too many configs of their workspace waited to be compiled";
-    metrics.watch("gateway_inline_shed", help, move || shed.shed())?;
-    metrics.watch("gateway_names_resolved", "Names of providers whose addresses are known", dns.size())?;
-    metrics.watch("gateway_idle_connections", "Idle connections to providers, of all threads", idle)
-}
-
 /// What records what is done, and who was not let in.
 struct Recording {
     queues: RecordQueues,
@@ -390,7 +374,7 @@ fn start_writer(
     settings: &Settings,
     booted: &Booted,
     reported: ReportedTo<'_>,
-    counting: Counting,
+    counting: UsageCounting,
     control: &Runtime,
 ) -> Result<Recording, String> {
     let ReportedTo { metrics, health: parts, otlp } = reported;

@@ -55,7 +55,7 @@ pub(crate) struct LeftSegments {
 
 /// What counts in this process: what it counts by itself, and what limits are asked of, which may be shared.
 #[derive(Clone)]
-pub(crate) struct Counting {
+pub(crate) struct UsageCounting {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) counters: Arc<dyn Counters>,
 }
@@ -151,7 +151,7 @@ impl ports::Ledger for UsageCheckpoint {
 }
 
 impl UsageCheckpoint {
-    pub(crate) fn new(database: Database, counting: Counting, node: String, left: LeftSegments) -> Self {
+    pub(crate) fn new(database: Database, counting: UsageCounting, node: String, left: LeftSegments) -> Self {
         Self {
             database,
             ledger: counting.ledger,
@@ -168,7 +168,7 @@ impl UsageCheckpoint {
     /// For commands that count nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(database: Database) -> Self {
         let ledger = Arc::new(Ledger::default());
-        let counting = Counting { ledger: ledger.clone(), counters: ledger };
+        let counting = UsageCounting { ledger: ledger.clone(), counters: ledger };
         Self::new(database, counting, String::new(), LeftSegments { dir: PathBuf::new(), segments: Vec::new() })
     }
 

@@ -12,6 +12,7 @@ mod responses_only;
 pub(crate) mod scan;
 pub(crate) mod sound;
 mod table;
+mod vectors;
 
 pub(crate) use paths::safe;
 pub(crate) use reply::{openai_reply, without_json};

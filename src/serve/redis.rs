@@ -3,7 +3,7 @@
 use crate::cache::{self, AnswerCache};
 use crate::health::HealthComponents;
 use crate::kept_responses::{KeepBounds, KeptResponseFigures, KeptResponses};
-use crate::limits::{self, Limits, Shared};
+use crate::limits::{Limits, Shared};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::settings::Settings;
@@ -58,12 +58,6 @@ pub(super) fn limits(
             Limits::sharing(ledger, peers, shared)
         }
     }))
-}
-
-/// Shows how they do.
-pub(super) fn watch_limits(limits: &Arc<Limits>, metrics: &Metrics) -> Result<(), String> {
-    let registered = limits::Figures::new(limits.clone()).and_then(|f| metrics.register(Box::new(f)));
-    registered.map_err(|e| format!("metrics cannot be set up: {e}"))
 }
 
 /// Read when metrics are gathered.

@@ -4,7 +4,7 @@ use super::boot::Booted;
 use crate::guardrails::Guardrails;
 use crate::settings::Settings;
 use crate::upstream::Programs;
-use crate::usage_checkpoint::{Alerts, Counting, LeftSegments, UsageCheckpoint, node_id};
+use crate::usage_checkpoint::{Alerts, LeftSegments, UsageCheckpoint, UsageCounting, node_id};
 use gateway_admin::App;
 use gateway_store::KeyUseLog;
 use gateway_store::journal::Journal;
@@ -18,7 +18,7 @@ const LAST_WORD: Duration = Duration::from_secs(3);
 pub(super) fn open(
     booted: &Booted,
     settings: &Settings,
-    counting: Counting,
+    counting: UsageCounting,
     journal: &Journal,
     control: &Runtime,
 ) -> Result<Arc<UsageCheckpoint>, String> {

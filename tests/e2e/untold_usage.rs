@@ -83,6 +83,42 @@ async fn a_transcript_that_breaks_off_is_billed_by_the_sound_that_was_heard() {
 }
 
 #[tokio::test]
+async fn a_picture_that_breaks_off_behind_a_part_of_it_is_billed_as_drawn() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::scripted(|mut peer| async move {
+        peer.request().await;
+        let event = json!({ "type": "image_generation.partial_image", "b64_json": "QUFB", "partial_image_index": 0,
+            "quality": "high", "size": "1024x1024" });
+        peer.send(reply::STREAM).await;
+        peer.send(reply::chunk(format!("data: {event}\n\n"))).await;
+        peer.send(reply::LAST_CHUNK).await;
+    })
+    .await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    let body = json!({ "model": "gpt-image-2", "prompt": "a cat", "stream": true, "partial_images": 1 });
+    let mut answer = ask(&gateway, "/v1/images/generations", "drawn").provider("@main").json(&body).open().await;
+    while let Ok(Some(_)) = answer.chunk().await {}
+    // 4,160 tokens at $30 a million.
+    let metrics = told(&gateway, "drawn").await;
+    assert!((cents(&metrics) - 12.48).abs() < 1e-6, "{metrics}");
+}
+
+#[tokio::test]
+async fn vectors_beside_a_picture_are_charged_at_the_price_of_their_own_model() {
+    let tokens = |input: u64, output: u64| json!({ "input_tokens": input, "output_tokens": output, "total_tokens": input + output });
+    let mut vectors = tokens(1_000, 1_000);
+    vectors["model"] = json!("gpt-4o");
+    let answer =
+        json!({ "created": 1, "data": [{ "b64_json": "QUFB" }], "usage": tokens(0, 1_000), "svg_usage": vectors });
+    let gateway = openai(move |_| reply::json(200, &answer)).await;
+    let body = json!({ "model": "gpt-image-2", "prompt": "a cat", "output_format": "svg" });
+    ask(&gateway, "/v1/images/generations", "vectors").provider("@main").json(&body).send().await.expect(200);
+    // 1,000 tokens at $30, and 1,000 each at $2.50 and $10.
+    let metrics = told(&gateway, "vectors").await;
+    assert!((cents(&metrics) - 4.25).abs() < 1e-6, "{metrics}");
+}
+
+#[tokio::test]
 async fn bounds_of_speech_hold_for_the_models_that_they_were_written_for() {
     let gateway = Gateway::start().await;
     let upstream = Upstream::replying(|_| reply::whole(200, &[("content-type", "audio/mpeg")], b"\xff\xfbsound")).await;

@@ -28,7 +28,8 @@ pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<N
     if usage.images > 0 {
         sum = sum.saturating_add(tariff.pictures(usage)?);
     }
-    i64::try_from(sum.saturating_add(500_000) / 1_000_000).ok().map(NanoUsd)
+    let own = i64::try_from(sum.saturating_add(500_000) / 1_000_000).ok()?;
+    Some(NanoUsd(own.saturating_add(usage.detail.beside.map_or(0, |beside| beside.0))))
 }
 
 /// Every class with what was used of it, each unit once.

@@ -57,6 +57,9 @@ pub struct UsageDetail {
     /// Steps that each picture took.
     #[serde(skip_serializing_if = "is_none")]
     pub steps: u32,
+    /// What another model charged for a part of the call: it adds to what the call's own model does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<NanoUsd>,
     /// The tier that served the call, which need not be the one that was asked for.
     #[serde(skip_serializing_if = "ServiceTier::is_standard")]
     pub tier: ServiceTier,
@@ -85,6 +88,7 @@ impl UsageDetail {
             steps: self.steps.min(MOST_UNITS),
             tier: ServiceTier::Standard,
             told: None,
+            beside: None,
             ..self
         }
     }

@@ -3,7 +3,7 @@
 //! of them.
 
 use super::reply::pictured;
-use super::sound;
+use super::{sound, vectors};
 use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
 use crate::failure::{self, ProviderError};
 use crate::length::PassingSound;
@@ -14,6 +14,7 @@ use crate::wire::{Text, read, speaks};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use gateway_domain::usage::{PictureSize, UsageDetail};
 use gateway_domain::{Dialect, Operation, Usage};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -26,6 +27,8 @@ struct AreaEvent<'a> {
     kind: Option<Text<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    svg_usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -42,11 +45,29 @@ impl AreaEvent<'_> {
         let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
         match operation {
             Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary => {
-                told(slug, pictured(usage, 1, &text(&self.quality), &text(&self.size)))
+                let pictured = pictured(usage, 1, &text(&self.quality), &text(&self.size));
+                told(slug, vectors::charged(slug, pictured, self.svg_usage))
             }
             Operation::Speech => told(slug, usage.and_then(|usage| usage.of_speech())),
             _ => told(slug, usage.and_then(|usage| usage.split())),
         }
+    }
+
+    /// What a picture comes to of which a part was seen, should nobody tell: its tokens as OpenAI counts them for a square of
+    /// 1,024 (<https://developers.openai.com/api/docs/guides/image-generation>), and for others by their area.
+    fn begun_picture(&self) -> Usage {
+        let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
+        let of_square = match &*text(&self.quality) {
+            "low" => 272,
+            "medium" => 1_056,
+            _ => 4_160,
+        };
+        let size = PictureSize::named("", &text(&self.size));
+        let area = u64::from(size.width) * u64::from(size.height);
+        let output = if area == 0 { of_square } else { (of_square * area).div_ceil(1 << 20) };
+        let image_out = u32::try_from(output).unwrap_or(u32::MAX);
+        let detail = UsageDetail { image_out, ..UsageDetail::default() };
+        Usage { output, estimated: true, detail, ..Usage::default() }
     }
 
     /// The one that ends the stream.
@@ -80,8 +101,11 @@ impl AreaGrammar {
             return Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
         }
         seen.begin();
-        // What was heard was heard, should the stream end before it tells so.
+        // What was heard was heard, and what was drawn was drawn, should the stream end before it tells so.
         seen.usage = seen.usage.or(self.heard);
+        if kind.ends_with(".partial_image") {
+            seen.usage.get_or_insert_with(|| event.begun_picture());
+        }
         if event.ends() {
             // Several pictures have an end each.
             let usage = event.usage(self.slug, self.operation);

@@ -1,6 +1,6 @@
 //! Whole answers of OpenAI-like providers: passed as they are once they are seen to be what was asked for.
 
-use super::sound;
+use super::{sound, vectors};
 use crate::adapter::{Call, Failure, Reply};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
@@ -60,6 +60,8 @@ struct Pictures<'a> {
     #[serde(default)]
     data: Vec<IgnoredAny>,
     usage: Option<OpenAiUsage>,
+    #[serde(borrow)]
+    svg_usage: Option<&'a RawValue>,
     #[serde(borrow)]
     quality: Option<Text<'a>>,
     #[serde(borrow)]
@@ -125,7 +127,7 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
     if matches!(operation, Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary) {
         usage = read::<Pictures<'_>>(body).and_then(|p| {
             let (quality, size) = (p.quality.as_ref().map_or("", |q| &*q.0), p.size.as_ref().map_or("", |s| &*s.0));
-            pictured(p.usage, p.data.len() as u64, quality, size)
+            vectors::charged(slug, pictured(p.usage, p.data.len() as u64, quality, size), p.svg_usage)
         });
     }
     Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })

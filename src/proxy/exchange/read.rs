@@ -59,6 +59,12 @@ pub(crate) struct Reader<'a> {
     pub(crate) translating: &'a mut Duration,
 }
 
+/// Whose its objects are is noted before the client hears of them.
+async fn settled(binder: Arc<Binder>, answer: Box<WholeAnswer>) -> Outcome {
+    binder.settled().await;
+    Outcome::Whole(answer)
+}
+
 impl Reader<'_> {
     pub(crate) async fn read(self, response: Response) -> Outcome {
         let status = response.status();
@@ -175,8 +181,8 @@ impl Reader<'_> {
         if (200..300).contains(&head.status.as_u16()) {
             binder.done();
         }
-        binder.settled().await;
-        Outcome::Whole(Box::new(WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, told) }))
+        let whole = WholeAnswer { usage, model, original: body, held, ..WholeAnswer::new(head, told) };
+        Box::pin(settled(binder, Box::new(whole))).await
     }
 
     async fn whole(self, mut response: Response, packing: Option<Packing>) -> Outcome {
@@ -228,18 +234,19 @@ impl Reader<'_> {
             let failure = adapter.failed(&call, status, &head.headers, &body);
             self.without_credential(WholeAnswer::failed(failure, head, body))
         };
-        let mut answer = answer;
-        if let Some(binder) = self.binder() {
+        let (mut answer, binder) = (Box::new(answer), self.binder());
+        if let Some(binder) = &binder {
             answer.body = binder.bound(&answer.body);
             if success {
                 binder.done();
             }
-            *self.translating += begun.elapsed();
-            binder.settled().await;
-            return Outcome::Whole(Box::new(answer));
         }
         *self.translating += begun.elapsed();
-        Outcome::Whole(Box::new(answer))
+        match binder {
+            None => Outcome::Whole(answer),
+            // Boxed with the answer, as few calls have ids that are bound.
+            Some(binder) => Box::pin(settled(binder, answer)).await,
+        }
     }
 
     /// The whole body, up to `most` bytes.

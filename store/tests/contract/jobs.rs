@@ -88,9 +88,9 @@ async fn asking_twice_is_asking_once(house: House) {
 
 async fn one_that_is_begun_is_its_makers_until_it_falls_silent(house: House) {
     let database = house.open().await;
-    let first = database.begin_job(&new_job(1), LONG).await.unwrap().expect("it is new");
+    let first = database.begin_job(&new_job(1), LONG).await.unwrap().unwrap();
     assert_eq!(database.begin_job(&new_job(1), LONG).await.unwrap(), None, "it is known");
-    let second = database.begin_job(&new_job(2), LONG).await.unwrap().expect("it is new");
+    let second = database.begin_job(&new_job(2), LONG).await.unwrap().unwrap();
     assert_eq!(
         database.begin_job(&NewJob { most_open: 2, ..new_job(3) }, LONG).await.unwrap(),
         None,

@@ -57,6 +57,7 @@ const PLAIN: UsageDetail = UsageDetail {
     steps: 0,
     tier: ServiceTier::Standard,
     told: None,
+    beside: None,
 };
 
 fn detail(detail: UsageDetail) -> Usage {
