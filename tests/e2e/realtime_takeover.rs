@@ -139,6 +139,11 @@ async fn a_call_that_ended_while_nobody_watched_has_its_record() {
     let (gateway, house) = house().await;
     call(&gateway, WORKSPACE_KEY, "over").await.expect(201);
     watched(&gateway, 1).await;
+    let written = || async {
+        let list = gateway.admin().get("/logs?trace_id=over").await.expect(200).json();
+        (list["data"].as_array().map(Vec::len) == Some(1)).then_some(())
+    };
+    eventually("the record of the call", written).await;
     house.listens.store(false, SeqCst);
     let gateway = gateway.restart_after_kill(&[]).await;
     let found = || async {

@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-async fn openai(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Gateway {
-    let (gateway, upstream) = (Gateway::start().await, Upstream::replying(move |seen| answer(&seen.text())).await);
+async fn openai(answer: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::start().await, Upstream::replying(move |_| answer()).await);
     gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
-    gateway
+    (gateway, upstream)
 }
 
 fn cents(metrics: &Value) -> f64 {
@@ -19,7 +19,7 @@ fn cents(metrics: &Value) -> f64 {
 #[tokio::test]
 async fn speech_that_comes_without_its_usage_costs_what_its_seconds_cost() {
     let sound = wav(60);
-    let gateway = openai(move |_| reply::whole(200, &[("content-type", "audio/wav")], &sound)).await;
+    let (gateway, _upstream) = openai(move || reply::whole(200, &[("content-type", "audio/wav")], &sound)).await;
     // Events were asked for, and sound came.
     let body = json!({ "model": "gpt-4o-mini-tts", "input": "a".repeat(400), "voice": "alloy", "response_format": "wav",
         "stream_format": "sse" });
@@ -43,20 +43,19 @@ async fn speech_whose_events_break_off_is_billed_by_the_sound_that_came() {
     })
     .await;
     gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
-    let limits = json!({ "usage_limits": { "credit_limit": 0.001, "type": "cost" } });
-    let (_, key) = gateway.admin().workspace_key("speaker", limits).await;
+    let limits = json!({ "usage_limits": { "credit_limit": 1, "type": "cost" } });
+    let (id, key) = gateway.admin().workspace_key("speaker", limits).await;
     let body = json!({ "model": "gpt-4o-mini-tts", "input": "hello", "voice": "alloy", "response_format": "pcm" });
-    let call = |trace: &str| {
-        let call = gateway.post("/v1/audio/speech").key(&key).provider("@main").json(&body);
-        call.header("x-gateway-trace-id", trace)
-    };
-    let mut answer = call("cut").open().await;
+    let call = gateway.post("/v1/audio/speech").key(&key).provider("@main").header("x-gateway-trace-id", "cut");
+    let mut answer = call.json(&body).open().await;
     while let Ok(Some(_)) = answer.chunk().await {}
     // Ten seconds at a fortieth of a cent each.
     let metrics = told(&gateway, "cut").await;
     assert!((cents(&metrics) - 0.25).abs() < 0.01, "{metrics}");
     eventually("the budget to have heard of it", || async {
-        (call("more").open().await.status() == 412).then_some(())
+        let shown = gateway.admin().get(&format!("/api-keys/{id}")).await.expect(200).json();
+        let dollars = shown["usage_limits"]["current_usage"].as_f64().unwrap_or_default();
+        ((dollars - 0.0025).abs() < 0.0001).then_some(())
     })
     .await;
 }
@@ -110,7 +109,7 @@ async fn vectors_beside_a_picture_are_charged_at_the_price_of_their_own_model() 
     vectors["model"] = json!("gpt-4o");
     let answer =
         json!({ "created": 1, "data": [{ "b64_json": "QUFB" }], "usage": tokens(0, 1_000), "svg_usage": vectors });
-    let gateway = openai(move |_| reply::json(200, &answer)).await;
+    let (gateway, _upstream) = openai(move || reply::json(200, &answer)).await;
     let body = json!({ "model": "gpt-image-2", "prompt": "a cat", "output_format": "svg" });
     ask(&gateway, "/v1/images/generations", "vectors").provider("@main").json(&body).send().await.expect(200);
     // 1,000 tokens at $30, and 1,000 each at $2.50 and $10.

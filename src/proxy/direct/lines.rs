@@ -103,6 +103,7 @@ pub(super) fn stand_in(operation: Operation, model: Option<&str>) -> Bytes {
         Operation::ChatCompletions | Operation::Messages => {
             json!({ "messages": [{ "role": "user", "content": "-" }], "max_tokens": 1 })
         }
+        Operation::ImagesGenerate => json!({ "prompt": "-" }),
         _ => json!({ "input": "-" }),
     };
     if let Some(model) = model {

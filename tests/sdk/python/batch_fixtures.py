@@ -150,6 +150,24 @@ def vertex(case):
     assert gemini.BatchJobDestination.model_validate(destination).gcs_uri.startswith("gs://")
 
 
+def x_ai(case):
+    """xAI's own package speaks gRPC alone. Its file is one of OpenAI's lines, and its answers are OpenAI's."""
+    asked = lines(case, "/files")
+    assert len(asked) == len({line["custom_id"] for line in asked}) > 0
+    for line in asked:
+        assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+        for message in line["body"]["messages"]:
+            TypeAdapter(ChatCompletionMessageParam).validate_python(message)
+    assert made(case, "/batches").keys() == {"name", "input_file_id"}
+    for _, batch in told(case):
+        counts = {name: count for name, count in batch.get("state", {}).items() if name != "num_requests"}
+        assert counts.keys() <= {"num_pending", "num_success", "num_error", "num_cancelled"}, batch
+        assert sum(counts.values()) <= batch.get("state", {}).get("num_requests", 0), batch
+    answers = [(line.get("batch_result") or {}).get("response") for line in results(case)]
+    answers = [answer["chat_get_completion"] for answer in answers if answer]
+    assert ChatCompletion.model_validate({"created": 0, **answers[0]}).choices[0].message.content
+
+
 READERS = {
     "anthropic": anthropic,
     "bedrock": bedrock_jobs,
@@ -157,6 +175,7 @@ READERS = {
     "google": google,
     "mistral-ai": mistral_ai,
     "vertex-ai": vertex,
+    "x-ai": x_ai,
 }
 
 if __name__ == "__main__":
