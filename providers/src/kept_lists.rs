@@ -251,7 +251,7 @@ mod tests {
         let (read, shown) = list("limit=5", (2, 100));
         assert_eq!((read, told(&shown)), (MOST_LIST_PAGES, (vec!["b0", "b10"], &json!("behind b19"), true)));
         let (read, shown) = list("limit=5&after=b19", (2, 24));
-        assert_eq!((read, told(&shown)), (2 + 1, (vec!["b20"], &json!("b20"), false)));
+        assert_eq!((read, told(&shown)), (2, (vec!["b20"], &json!("b20"), false)));
         let (_, shown) = list("after=b0", (1, 100));
         assert_eq!(told(&shown), (vec!["b10"], &json!("behind b10"), true));
     }
