@@ -33,6 +33,7 @@ use crate::downloads::Downloads;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
 use crate::kept_objects::KeptObjectNotes;
 use crate::kept_responses::KeptResponses;
+use crate::price_list;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, Gate, Holds, plus};
 pub(crate) use apart::ApartCall;
@@ -364,6 +365,8 @@ impl<'a> Exchange<'a> {
             record.card = Some(card);
         }
         if succeeded && self.request.ask.route.asked() == Operation::Speech {
+            // What its model is billed by stands in the list of prices.
+            price_list::opened().await;
             speech::count(&mut record, self.request);
         }
         // What the cache answers was paid for by another.
