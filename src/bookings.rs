@@ -2,9 +2,13 @@
 //! and at whichever node. A row beside the configuration says that it was, and of results with many lines how far: one node
 //! counts at a time, and what is about to be counted is noted before. Knows neither prices nor limits.
 
+mod kept;
 mod made;
+mod turn;
 
+pub(crate) use kept::{BookedRecords, Knowledge};
 pub(crate) use made::NativeMade;
+pub(crate) use turn::{CountingTurn, LineStamp, UnsureLines};
 
 use crate::batches::ObjectOwner;
 use crate::clock;
@@ -25,7 +29,7 @@ const KEPT_SECS: i64 = 2 * RECENT_SECS;
 /// Longer than any provider keeps the results of a batch.
 const KEPT_WITH_RESULTS_SECS: i64 = 400 * 86_400;
 /// Whoever counts and notes nothing for so long is waited for no more.
-const TURN_SECS: i64 = 600;
+const TURN_SECS: i64 = 120;
 /// Results that are read at once by a node, each of them in its own little memory.
 const COUNTS_AT_ONCE: usize = 4;
 
@@ -67,14 +71,9 @@ struct CountNote {
     is_done: bool,
     /// Who counts does so until then.
     until: i64,
-}
-
-/// The right to count the results of one batch.
-#[derive(Debug)]
-pub(crate) struct CountingTurn {
-    id: BookingId,
-    version: i64,
-    note: CountNote,
+    /// Lines behind those that were counted, or were about to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsure: Option<UnsureLines>,
 }
 
 /// The row of something that is to be counted.
@@ -135,13 +134,26 @@ impl Bookings {
         self.apart(async move { Ok(matches!(found_or_added(&*owned, &row).await?, BookingRow::New)) }).await
     }
 
+    /// The right to count what one record tells of, unless it ended too long ago.
+    pub(crate) async fn begin_one(
+        &self,
+        id: BookingId,
+        owner: ObjectOwner,
+        ended_secs: i64,
+    ) -> Result<Option<CountingTurn>, StoreError> {
+        if now_secs().saturating_sub(ended_secs) > RECENT_SECS {
+            return Ok(None);
+        }
+        self.begin(id, owner).await
+    }
+
     /// `None`: all was counted, another counts, or it is another workspace's to count.
     pub(crate) async fn begin(&self, id: BookingId, owner: ObjectOwner) -> Result<Option<CountingTurn>, StoreError> {
         let now = now_secs();
         let note = CountNote { until: now + TURN_SECS, ..CountNote::default() };
         let (owned, new) = (self.owned.clone(), row(id.0, owner, KIND, (written(&note), KEPT_WITH_RESULTS_SECS)));
         let found = match self.apart(async move { found_or_added(&*owned, &new).await }).await? {
-            BookingRow::New => return Ok(Some(CountingTurn { id, version: 1, note })),
+            BookingRow::New => return Ok(Some(CountingTurn::new(id, 1, note))),
             BookingRow::Foreign => return Ok(None),
             BookingRow::Known(found) => found,
         };
@@ -149,8 +161,7 @@ impl Bookings {
         if before.is_done || before.until > now {
             return Ok(None);
         }
-        let turn = CountingTurn { id, version: found.version, note: before };
-        turn.noted(self, |note| note.until = now + TURN_SECS).await
+        CountingTurn::new(id, found.version, before).renewed(self).await
     }
 
     /// Waits until results may be read; until it is dropped, they may.
@@ -162,36 +173,6 @@ impl Bookings {
 fn read<T: serde::de::DeserializeOwned>(found: &OwnedObject) -> Result<T, StoreError> {
     let broken = |e| StoreError::Broken(format!("what is noted of a provider's work cannot be read: {e}"));
     serde_json::from_str(&found.document).map_err(broken)
-}
-
-impl CountingTurn {
-    /// Lines that were counted before, or were about to be.
-    pub(crate) const fn lines(&self) -> u64 {
-        self.note.lines
-    }
-
-    /// So many will have been counted; `None`: another has the turn by now.
-    pub(crate) async fn counts(self, bookings: &Bookings, lines: u64) -> Result<Option<Self>, StoreError> {
-        let until = now_secs() + TURN_SECS;
-        self.noted(bookings, |note| (note.lines, note.until) = (lines, until)).await
-    }
-
-    /// Gives the turn back; `is_done`: there is nothing left to count.
-    pub(crate) async fn end(self, bookings: &Bookings, is_done: bool) -> Result<(), StoreError> {
-        self.noted(bookings, |note| (note.is_done, note.until) = (is_done, 0)).await.map(drop)
-    }
-
-    async fn noted(
-        mut self,
-        bookings: &Bookings,
-        change: impl FnOnce(&mut CountNote),
-    ) -> Result<Option<Self>, StoreError> {
-        change(&mut self.note);
-        let (owned, id, version, note) = (bookings.owned.clone(), self.id.0, self.version, written(&self.note));
-        let is_ours = bookings.apart(async move { owned.change(id, version, &note).await }).await?;
-        self.version += 1;
-        Ok(is_ours.then_some(self))
-    }
 }
 
 #[cfg(test)]
@@ -210,28 +191,14 @@ mod tests {
         assert_eq!(ids[0], BookingId::of(&[b"finetune", b"a", b"b"]));
     }
 
-    async fn bookings() -> Bookings {
+    pub(super) async fn bookings() -> Bookings {
         let url = gateway_store::DatabaseUrl::parse("sqlite::memory:").expect("a URL");
         let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
         Bookings::new(Arc::new(database), Handle::current())
     }
 
-    fn of_workspace(number: u128) -> ObjectOwner {
+    pub(super) fn of_workspace(number: u128) -> ObjectOwner {
         ObjectOwner { org: OrgId(Uuid::nil()), workspace: WorkspaceId(Uuid::from_u128(number)) }
-    }
-
-    #[tokio::test]
-    async fn one_has_the_turn_and_goes_on_where_another_stopped() {
-        let (bookings, owner, id) = (bookings().await, of_workspace(1), BookingId::of(&[b"batch", b"a"]));
-        let begin = || async { bookings.begin(id, owner).await.expect("asked") };
-        let turn = begin().await.expect("the first one has it");
-        assert!(begin().await.is_none() && bookings.begin(id, of_workspace(2)).await.expect("asked").is_none());
-        let turn = turn.counts(&bookings, 100).await.expect("noted").expect("still its own");
-        turn.end(&bookings, false).await.expect("noted");
-        let turn = begin().await.expect("it was given back");
-        assert_eq!(turn.lines(), 100);
-        turn.end(&bookings, true).await.expect("noted");
-        assert!(begin().await.is_none(), "all was counted");
     }
 
     #[tokio::test]

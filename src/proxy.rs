@@ -344,7 +344,7 @@ impl Gateway {
         if let Some(told) = exchange.looked_at.take().filter(|_| ended.is_ok()) {
             let Exchange { routing, .. } = exchange;
             let batches = direct::ended(&request, &routing, *told);
-            direct::count_apart((&self.calls, &self.records), (request, routing), batches);
+            direct::count_apart(&self.calls, (request, routing), batches);
             return Ok(true);
         }
         self.end(session, ctx, request, ended).await
@@ -388,10 +388,10 @@ impl Gateway {
         request: Box<Request>,
         (routing, call): (routing::Routing, DirectCall),
     ) -> pingora::Result<bool> {
-        let parts = DirectParts { calls: &self.calls, own: self.own_parts(), records: &self.records };
+        let parts = DirectParts { calls: &self.calls, own: self.own_parts() };
         match Box::pin(parts.serve(session, (&request, &routing), call, &mut ctx.records)).await? {
             Ok(ended) => {
-                direct::count_apart((&self.calls, &self.records), (request, routing), ended);
+                direct::count_apart(&self.calls, (request, routing), ended);
                 Ok(true)
             }
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,

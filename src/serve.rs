@@ -28,7 +28,7 @@ mod usage_checkpoint;
 mod watcher;
 
 use crate::batches::SharedBatches;
-use crate::bookings::Bookings;
+use crate::bookings::{BookedRecords, Bookings};
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::downloads::Downloads;
@@ -107,13 +107,13 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let counting = UsageCounting { ledger: ledger.clone(), counters: limits.clone() };
     let reported = ReportedTo { metrics: &metrics, health: &parts, otlp: otlp.clone() };
     let recording = start_writer(&settings, &booted, reported, counting, &control)?;
-    let Recording { queues, writer, accounts, door, rows } = recording;
+    let Recording { queues, writer, accounts, booked_records, door, rows } = recording;
     limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
     exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.family_reader()));
-    let calling = Calling::new(&settings, &booted, &metrics, &control)?;
+    let calling = Calling::new(&settings, &booted, booked_records, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let uses = key_uses::start(control.handle(), &booted, &metrics)?;
     let ports = app_ports((&issuers, &uses), &accounts, &door, queues.own);
@@ -216,6 +216,7 @@ fn look_after(
 /// What is known of objects that providers keep.
 struct ObjectParts {
     bookings: Bookings,
+    booked_records: BookedRecords,
     kept_objects: Arc<KeptObjectNotes>,
     ids: Arc<dyn IdSeal>,
 }
@@ -249,7 +250,13 @@ impl Calling {
         App { explanations: Some(self.explainer.clone()), credentials: Some(Arc::new(credentials)), ..app }
     }
 
-    fn new(settings: &Settings, booted: &Booted, metrics: &Metrics, control: &Runtime) -> Result<Self, String> {
+    fn new(
+        settings: &Settings,
+        booted: &Booted,
+        booked_records: BookedRecords,
+        metrics: &Metrics,
+        control: &Runtime,
+    ) -> Result<Self, String> {
         let dns = Dns::new(booted.trusted.clone(), control.handle().clone());
         let dialer = Dialer::new(dns.clone(), settings.connect_timeout.0, Some(mock_provider(control)));
         let dialer = Arc::new(dialer);
@@ -267,7 +274,7 @@ impl Calling {
         let kept_objects = booted.kept_objects(metrics, control.handle())?;
         let (specs, path) = (settings.mcp.specs()?, program_path());
         let programs = Arc::new(Programs::new(specs, path, settings.mcp_programs, control.handle().clone()));
-        let (explainer, objects) = (Arc::default(), ObjectParts { bookings, kept_objects, ids });
+        let (explainer, objects) = (Arc::default(), ObjectParts { bookings, booked_records, kept_objects, ids });
         Ok(Self { dns, dialer, credentials, downloads, guardrails, unpriced, objects, explainer, programs })
     }
 
@@ -279,7 +286,7 @@ impl Calling {
         (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
         let Self { dialer, credentials, downloads, guardrails, unpriced, objects, .. } = self;
-        let ObjectParts { bookings, kept_objects, ids } = objects;
+        let ObjectParts { bookings, booked_records, kept_objects, ids } = objects;
         let Shelves { cache, kept } = shelves;
         CallParts {
             dialer,
@@ -291,6 +298,7 @@ impl Calling {
             cache,
             unpriced,
             bookings,
+            booked_records,
             ids,
             kept_objects,
             kept,
@@ -358,6 +366,8 @@ struct Recording {
     queues: RecordQueues,
     writer: Writer,
     accounts: Arc<UsageCheckpoint>,
+    /// Of what is counted afterwards.
+    booked_records: BookedRecords,
     door: Arc<Strangers>,
     /// Callers that wait for their row of the audit trail.
     rows: Receiver<TurnedAway>,
@@ -384,6 +394,7 @@ fn start_writer(
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
     let accounts = usage_checkpoint::open(booted, settings, counting, &journal, control)?;
+    let (gauge, are_off) = (journal.gauge(), settings.log_store_url.as_deref() == Some("off:"));
     let way = RecordPath {
         journal,
         shipper,
@@ -394,12 +405,19 @@ fn start_writer(
         parts: parts.clone(),
         access_log: settings.access_log,
         strangers: strangers.lines,
-        off: settings.log_store_url.as_deref() == Some("off:"),
+        off: are_off,
         otlp,
         told: (log_headers(settings), settings.log_bodies),
     };
     let (queues, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
-    Ok(Recording { queues, writer, accounts, door, rows: strangers.rows })
+    let booked_records = BookedRecords {
+        own: queues.own.clone(),
+        store: booted.logs.clone(),
+        journal: gauge,
+        node: crate::usage_checkpoint::node_id(&settings.data_dir)?,
+        are_off,
+    };
+    Ok(Recording { queues, writer, accounts, booked_records, door, rows: strangers.rows })
 }
 
 fn outbound(booted: &Booted) -> Result<Outbound, String> {

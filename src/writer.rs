@@ -22,7 +22,7 @@ use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position, mask};
 use gateway_domain::stranger::TurnedAway;
 use gateway_records::Degraded;
 use gateway_store::journal::{Journal, Shipper};
-use own::OwnBatch;
+use own::{OwnBatch, WhoseRecords};
 use shipping::Shipping;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -222,8 +222,13 @@ impl Work {
                 batch.clear();
             }
             while let Ok(mut told) = self.own.try_recv() {
-                prepare(&mut told.records);
-                let kept = self.keep(&told.records);
+                let kept = match told.whose {
+                    WhoseRecords::Gateway => self.write(&mut told.records),
+                    WhoseRecords::Clients => {
+                        prepare(&mut told.records);
+                        self.keep(&told.records)
+                    }
+                };
                 // Who asked may be gone; the records stay.
                 let _ = told.done.send(kept == told.records.len());
             }
@@ -244,7 +249,8 @@ impl Work {
         }
     }
 
-    fn write(&mut self, batch: &mut [LogRecord]) {
+    /// How many are in the journal; the others are counted as dropped.
+    fn write(&mut self, batch: &mut [LogRecord]) -> usize {
         prepare(batch);
         self.metrics.book(batch);
         if let Some(otlp) = &self.otlp {
@@ -253,8 +259,9 @@ impl Work {
         if self.access_log {
             access::write(batch);
         }
-        let shed = batch.len() - self.keep(batch);
-        self.metrics.drop_records(Loss::Disk, shed as u64);
+        let kept = self.keep(batch);
+        self.metrics.drop_records(Loss::Disk, (batch.len() - kept) as u64);
+        kept
     }
 
     /// Into the journal; how many it took.

@@ -25,7 +25,6 @@ use super::request::Request;
 use super::routing::Routing;
 use super::target::{self, Aim};
 use crate::upstream::http1::Response;
-use crate::writer::Records;
 use batches::{DirectBatches, FoundBatch};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
@@ -211,8 +210,6 @@ fn result_file(id: &str) -> Option<(String, ResultFile)> {
 pub(crate) struct DirectParts<'a> {
     pub(crate) calls: &'a CallParts,
     pub(crate) own: OwnParts<'a>,
-    /// Where lines are told that are counted apart.
-    pub(crate) records: &'a Records,
 }
 
 /// Batches whose lines are to be counted, since they have ended.
@@ -236,17 +233,17 @@ pub(crate) fn ended(request: &Request, routing: &Routing, looked_at: LookedAt) -
 
 /// Counts those of them that were made here, and were not counted. Nobody waits for it.
 pub(crate) fn count_apart(
-    (calls, records): (&Arc<CallParts>, &Records),
+    calls: &Arc<CallParts>,
     (request, routing): (Box<Request>, Routing),
     ended: Option<EndedBatches>,
 ) {
     let Some(EndedBatches { aim, family, relays, found }) = ended else { return };
-    let (calls, records) = (calls.clone(), records.clone());
+    let calls = calls.clone();
     calls.delivery.background.clone().spawn(async move {
         let asked = (&*request, &routing);
         let mut services = Services::new(&calls, asked, aim);
         services.relays = relays;
-        let reader = BatchReader { calls: &calls, records: &records, asked, services: &services, family };
+        let reader = BatchReader { calls: &calls, asked, services: &services, family };
         for found in found {
             if let Some(found) = reader.made_here(found).await {
                 Box::pin(reader.count(found)).await;

@@ -1,5 +1,6 @@
-//! Records that clients made of calls of their own, on their way to the writer's thread: it prices them and puts them into
-//! the journal, and only then is the client told. Nothing of them is counted as the gateway's own work.
+//! Records on their way to the writer's thread whose sender waits: it prices them and puts them into the journal, and only then
+//! is the sender told. Those that clients made of calls of their own are not counted as the gateway's work; those of what a
+//! provider did for it are.
 
 use crate::ids;
 use crate::units::LogBodies;
@@ -15,8 +16,15 @@ const WAITING: usize = 16;
 
 pub(super) struct OwnBatch {
     pub(super) records: Vec<LogRecord>,
+    pub(super) whose: WhoseRecords,
     /// Told whether all of them lie in the journal.
     pub(super) done: oneshot::Sender<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WhoseRecords {
+    Clients,
+    Gateway,
 }
 
 #[derive(Clone, Debug)]
@@ -31,6 +39,15 @@ impl OwnRecords {
         let (queue, waiting) = channel(WAITING);
         (Self { queue, rules, log_bodies }, waiting)
     }
+
+    /// Waits for room, and until the writer has written them down or dropped and counted them.
+    pub(crate) async fn keep(&self, records: Vec<LogRecord>) {
+        let (done, kept) = oneshot::channel();
+        if self.queue.send(OwnBatch { records, whose: WhoseRecords::Gateway, done }).await.is_ok() {
+            // An error: the process ends.
+            let _ = kept.await;
+        }
+    }
 }
 
 impl RecordIntake for OwnRecords {
@@ -38,7 +55,9 @@ impl RecordIntake for OwnRecords {
         Box::pin(async move {
             let (done, kept) = oneshot::channel();
             let away = |why: &str| StoreError::Unavailable(why.to_owned());
-            self.queue.try_send(OwnBatch { records, done }).map_err(|_| away("too many records wait to be written"))?;
+            self.queue
+                .try_send(OwnBatch { records, whose: WhoseRecords::Clients, done })
+                .map_err(|_| away("too many records wait to be written"))?;
             match kept.await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(away("the journal takes no records")),

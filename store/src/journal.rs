@@ -82,6 +82,19 @@ impl Gauge {
     pub fn depth(&self) -> Depth {
         self.0.lock().depth()
     }
+
+    /// Behind everything that was written until now.
+    pub fn end(&self) -> Position {
+        self.0.lock().end()
+    }
+
+    /// The store has taken all that lies before it, or will never take it, also of what other processes left in the folder; what
+    /// another one that lives still has to ship counts as not taken.
+    pub fn has_shipped(&self, end: Position) -> io::Result<bool> {
+        let shelf = self.0.lock();
+        let there = segment::numbers(shelf.dir())?;
+        Ok(there.into_iter().filter(|number| *number <= end.segment).all(|number| shelf.has_shipped(number, end)))
+    }
 }
 
 impl Journal {

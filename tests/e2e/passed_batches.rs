@@ -4,9 +4,13 @@
 use crate::batches::{CHAT, text};
 use crate::direct_batches::{call, counted, counted_lines};
 use crate::family_batches::{cost, jsonl, prompt, used};
-use crate::harness::{Gateway, Seen, Upstream, reply, with};
+use crate::harness::{Gateway, Seen, Upstream, eventually, reply, with};
+use gateway_domain::id::WorkspaceId;
+use gateway_domain::ports::{OwnedObject, OwnedObjects as _, OwnedPlace};
+use gateway_store::DatabaseUrl;
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -338,4 +342,92 @@ async fn the_output_of_a_batch_is_read_by_the_batch_and_paid_for_once() {
     assert_eq!(early.json()["error"]["param"], "batch_id", "{}", early.text());
     let unknown = gateway.get("/v1/batches/batch_other/output").config(&of(&none, "openai")).send().await.expect(404);
     assert!(unknown.json()["error"].is_object(), "{}", unknown.text());
+}
+
+/// The node dies twice while it counts 150 lines: once with all of a hundred that it was about to count in its journal, and once, as
+/// the note is made to say, with fifty more that it had not come to. Each is counted once, and for the budget too.
+#[tokio::test]
+async fn lines_that_a_killed_node_was_about_to_count_are_counted_once() {
+    const LINES: u64 = 150;
+    let gateway = Gateway::start().await;
+    let line = |n: u64| json!({ "id": "r", "custom_id": format!("line-{n}"), "response": { "status_code": 200, "body": used(1) }, "error": null });
+    let results: String = (0..LINES).map(|n| line(n).to_string() + "\n").collect();
+    let stalls = Arc::new(AtomicBool::new(true));
+    let script = (stalls.clone(), Arc::new(AtomicBool::new(false)), Arc::<str>::from(results));
+    let upstream = Upstream::scripted(move |mut peer| {
+        let (stalls, is_cancelled, results) = script.clone();
+        async move {
+            while let Some(seen) = peer.request().await {
+                let whole = match path(&seen) {
+                    "/files/file-out-one/content" => {
+                        reply::whole(200, &[("content-type", "application/x-jsonl")], &*results)
+                    }
+                    "/files/file-err-one/content" => jsonl(&[]),
+                    _ => answer("one", &seen, &is_cancelled),
+                };
+                let is_stalled = path(&seen).ends_with("file-out-one/content") && stalls.load(SeqCst);
+                peer.record(seen);
+                let sent = if is_stalled { whole.len() * 4 / 5 } else { whole.len() };
+                peer.send(&whole[..sent]).await;
+                if is_stalled {
+                    peer.gone().await;
+                    return;
+                }
+            }
+        }
+    });
+    let upstream = upstream.await;
+    let config = of(&upstream, "openai");
+    let (id, key) = gateway
+        .admin()
+        .workspace_key("limited", json!({ "usage_limits": { "type": "tokens", "credit_limit": 1_000_000_000 } }))
+        .await;
+    let by = |gateway: &Gateway, method: &str, path: &str| call(gateway, &config, method, path).key(&key);
+    by(&gateway, "POST", "/v1/batches").json(&asked("file-in")).send().await.expect(200);
+    by(&gateway, "GET", BATCH).send().await.expect(200);
+    let first: Vec<u64> = (1..=100).collect();
+    counted_lines(&gateway, "batch_one", &first).await;
+    let list = gateway.admin().get("/logs?trace_id=batch_one-1").await.expect(200).json();
+    let workspace = text(&list["data"][0], "workspace_id");
+    let folder = gateway.folder();
+    stalls.store(false, SeqCst);
+    let noted = note_of_counting(&folder, &workspace, |note| {
+        assert_eq!((note["lines"].as_u64(), note["unsure"]["to"].as_u64()), (Some(0), Some(100)), "{note}");
+        note["unsure"]["to"] = LINES.into();
+        note["until"] = 0.into();
+    });
+    noted.await;
+    let gateway = gateway.restart_after_kill(&[]).await;
+    by(&gateway, "GET", BATCH).send().await.expect(200);
+    counted(&gateway, "batch_one", LINES).await;
+    let note = || async {
+        let mut is_done = false;
+        note_of_counting(&folder, &workspace, |note| is_done = note["is_done"] == true).await;
+        is_done.then_some(())
+    };
+    eventually("all was counted", note).await;
+    by(&gateway, "GET", BATCH).send().await.expect(200);
+    let own = used(1)["usage"]["total_tokens"].as_u64().expect("a count");
+    let path = format!("/api-keys/{id}");
+    let spent = || async {
+        let key = gateway.admin().get(&path).await.expect(200).json();
+        (key["usage_limits"]["current_usage"] == LINES * own).then_some(())
+    };
+    eventually("the lines are paid for once", spent).await;
+    uncounted(&gateway, &config, "batch_one-151").await;
+}
+
+/// Reads and changes what a node noted of the one batch that it counts.
+async fn note_of_counting(folder: &Path, workspace: &str, change: impl FnOnce(&mut Value)) {
+    let url = DatabaseUrl::sqlite_file(folder.join("data/config.db"));
+    let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
+    let workspace = WorkspaceId(workspace.parse().expect("an id"));
+    let place = OwnedPlace { workspace, kind: "booking" };
+    let [row]: [OwnedObject; 1] = database.list_owned(place, None, 2).await.expect("rows").try_into().expect("one");
+    let before: Value = serde_json::from_str(&row.document).expect("JSON");
+    let mut note = before.clone();
+    change(&mut note);
+    if note != before {
+        assert!(database.change(row.id, row.version, &note.to_string()).await.expect("changed"));
+    }
 }

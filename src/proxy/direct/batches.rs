@@ -98,8 +98,7 @@ impl FoundBatch {
 
 impl<'a> DirectBatches<'a> {
     pub(super) fn reader(&self) -> BatchReader<'a> {
-        let DirectParts { calls, records, .. } = self.parts;
-        BatchReader { calls, records, asked: self.asked, services: self.services, family: self.family }
+        BatchReader { calls: self.parts.calls, asked: self.asked, services: self.services, family: self.family }
     }
 
     fn slug(&self) -> &'static str {

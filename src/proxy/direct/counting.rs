@@ -2,13 +2,13 @@
 //! price for batches, and once for all nodes and all looks at it. Nobody waits for it.
 
 use super::batches::FoundBatch;
-use super::results::{BatchReader, ResultReading};
+use super::results::{BatchReader, NativeResults, ResultReading};
 use super::{DirectStop, objects, own_objects};
 use crate::batches::BookedAnswer;
-use crate::bookings::{BookingId, CountingTurn};
-use crate::proxy::exchange::book;
-use crate::proxy::record::PendingRecords;
-use gateway_domain::Fault;
+use crate::bookings::{BookingId, CountingTurn, Knowledge};
+use crate::proxy::exchange::{CallParts, book};
+use gateway_domain::record::LogRecord;
+use gateway_domain::{Fault, FaultKind};
 use gateway_providers::native_batches::{LineEnd, NativeLine};
 
 /// Lines that are noted, and then counted, in one go, and their bytes.
@@ -61,67 +61,115 @@ impl BatchReader<'_> {
     }
 
     async fn count_lines(self, found: FoundBatch, turn: &mut Option<CountingTurn>) -> Result<(), DirectStop> {
-        let before = turn.as_ref().map_or(0, CountingTurn::lines);
         let mut results = self.results(found)?;
         let mut number = 0;
+        if let Some(holder) = turn.as_mut() {
+            self.settle_unsure(&mut results, &mut number, holder).await?;
+        }
+        let before = turn.as_ref().map_or(0, CountingTurn::lines);
         loop {
-            let (mut some, mut bytes) = (Vec::with_capacity(AT_ONCE), 0);
-            while some.len() < AT_ONCE && bytes < MOST_BYTES {
-                let Some(line) = results.next().await? else { break };
-                number += 1;
-                if number > before {
-                    bytes += length(&line);
-                    some.push((line, number));
-                }
-            }
+            let some = some_of(&mut results, &mut number, (before, u64::MAX)).await?;
             if some.is_empty() {
                 return Ok(());
             }
             let Some(holder) = turn.take() else { return Ok(()) };
-            let noted = holder.counts(&self.calls.bookings, number).await;
+            let CallParts { bookings, booked_records, .. } = self.calls;
+            let noted = holder.counts(bookings, number, &booked_records.node).await;
             *turn = noted.map_err(|e| own_objects::fault(e.into()))?;
-            if turn.is_none() {
-                return Ok(());
-            }
-            let (first, all) = (some[0].1, some.len());
-            let (misses, last) = self.count_some(&results.reading, some).await;
+            let Some(holder) = turn.as_mut() else { return Ok(()) };
+            let all = some.len();
+            let (misses, last) = self.count_some((&results.reading, holder), some).await;
             if let Some(fault) = last.filter(|_| misses == all) {
                 // That is no line's fault: they are all counted at a later look.
-                if let Some(holder) = turn.take() {
-                    let back = holder.counts(&self.calls.bookings, first - 1).await;
-                    *turn = back.map_err(|e| own_objects::fault(e.into()))?;
-                }
+                holder.take_back();
                 return Err(fault.into());
             }
+            holder.settle();
         }
     }
 
-    /// How many of them could not be counted, and why the last of those could not. One that cannot be holds up no other.
-    async fn count_some(self, reading: &ResultReading, some: Vec<(NativeLine, u64)>) -> (usize, Option<Fault>) {
-        let (mut misses, mut last, mut records) = (0, None, PendingRecords::default());
+    /// Counts what has no record of the lines that a node was about to count when it died.
+    async fn settle_unsure(
+        self,
+        results: &mut NativeResults<'_>,
+        number: &mut u64,
+        turn: &mut CountingTurn,
+    ) -> Result<(), DirectStop> {
+        let Some(unsure) = turn.unsure() else { return Ok(()) };
+        match self.calls.booked_records.knowledge(unsure).await {
+            Knowledge::ByRecord => {
+                let (before, to) = (turn.lines(), unsure.to);
+                while *number < to {
+                    let some = some_of(results, number, (before, to)).await?;
+                    if some.is_empty() {
+                        break;
+                    }
+                    let missing = self.without_record(turn, some).await?;
+                    self.count_some((&results.reading, turn), missing).await;
+                }
+            }
+            Knowledge::Never => {}
+            Knowledge::Later => return Err(later().into()),
+        }
+        turn.settle();
+        Ok(())
+    }
+
+    async fn without_record(
+        self,
+        turn: &CountingTurn,
+        some: Vec<(NativeLine, u64)>,
+    ) -> Result<Vec<(NativeLine, u64)>, DirectStop> {
+        let workspace = own_objects::owner(self.asked.0).workspace;
+        let mut missing = Vec::with_capacity(some.len());
         for (line, number) in some {
-            if let Err(fault) = self.count_line(reading, (line, number), &mut records).await {
-                let (batch, why) = (&*reading.batch, fault.message());
-                tracing::warn!(batch, line = number, why, "a line of a provider's batch was not counted");
-                (misses, last) = (misses + 1, Some(fault));
+            let Some(stamp) = turn.stamp(number) else { continue };
+            if !self.calls.booked_records.has(stamp, workspace).await.map_err(|e| own_objects::fault(e.into()))? {
+                missing.push((line, number));
             }
         }
-        let background = self.calls.guardrails.background();
-        records.drain().for_each(|noted| background.send(noted, self.records));
+        Ok(missing)
+    }
+
+    /// How many of them could not be counted, and why the last of those could not. One that cannot be holds up no other. The
+    /// records of the others lie in the journal when this returns.
+    async fn count_some(
+        self,
+        (reading, turn): (&ResultReading, &CountingTurn),
+        some: Vec<(NativeLine, u64)>,
+    ) -> (usize, Option<Fault>) {
+        let (mut misses, mut last, mut records) = (0, None, Vec::with_capacity(some.len()));
+        for (line, number) in some {
+            match self.count_line(reading, (line, number)).await {
+                Ok(None) => {}
+                Ok(Some(mut record)) => {
+                    if let Some(stamp) = turn.stamp(number) {
+                        (record.id, record.created_at) = (stamp.id, stamp.at);
+                    }
+                    records.push(*record);
+                }
+                Err(fault) => {
+                    let (batch, why) = (&*reading.batch, fault.message());
+                    tracing::warn!(batch, line = number, why, "a line of a provider's batch was not counted");
+                    (misses, last) = (misses + 1, Some(fault));
+                }
+            }
+        }
+        self.calls.booked_records.keep(records).await;
         (misses, last)
     }
 
+    /// `None`: nobody answered to it.
     async fn count_line(
         self,
         reading: &ResultReading,
         (line, number): (NativeLine, u64),
-        records: &mut PendingRecords,
-    ) -> Result<(), Fault> {
+    ) -> Result<Option<Box<LogRecord>>, Fault> {
         if !matches!(line.end, LineEnd::Answered { .. }) {
-            return Ok(());
+            return Ok(None);
         }
         let read = reading.read(self.asked, (line, number)).await?;
-        let Some(answer) = read.answer else { return Ok(()) };
+        let Some(answer) = read.answer else { return Ok(None) };
         let booked = BookedAnswer {
             status: answer.status,
             asked: None,
@@ -131,9 +179,30 @@ impl BatchReader<'_> {
             judged: None,
             is_counted: true,
         };
-        records.push(book(self.calls, (&read.request, self.asked.1), &booked).await?);
-        Ok(())
+        book(self.calls, (&read.request, self.asked.1), &booked).await.map(Some)
     }
+}
+
+/// The next lines behind the one numbered `before` and up to `to`, as many as make a go; `number` is the last that was read.
+async fn some_of(
+    results: &mut NativeResults<'_>,
+    number: &mut u64,
+    (before, to): (u64, u64),
+) -> Result<Vec<(NativeLine, u64)>, DirectStop> {
+    let (mut some, mut bytes) = (Vec::with_capacity(AT_ONCE), 0);
+    while *number < to && some.len() < AT_ONCE && bytes < MOST_BYTES {
+        let Some(line) = results.next().await? else { break };
+        *number += 1;
+        if *number > before {
+            bytes += length(&line);
+            some.push((line, *number));
+        }
+    }
+    Ok(some)
+}
+
+fn later() -> Fault {
+    Fault::new(FaultKind::Busy, "whether some of them were counted is not known yet")
 }
 
 const fn length(line: &NativeLine) -> usize {

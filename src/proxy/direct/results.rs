@@ -11,7 +11,6 @@ use crate::proxy::exchange::{CallParts, LineRead, LineTarget};
 use crate::proxy::request::{LineMark, Request, Route};
 use crate::proxy::routing::Routing;
 use crate::upstream::http1::{LineError, Response, ResponseLines};
-use crate::writer::Records;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use gateway_providers::native_batches::direct::told_id;
@@ -32,8 +31,6 @@ const MOST_ADDRESSES: usize = 1 << 20;
 #[derive(Clone, Copy)]
 pub(super) struct BatchReader<'a> {
     pub(super) calls: &'a CallParts,
-    /// Where lines are told that are counted.
-    pub(super) records: &'a Records,
     pub(super) asked: (&'a Request, &'a Routing),
     pub(super) services: &'a Services<'a>,
     pub(super) family: &'static dyn ToldBatches,

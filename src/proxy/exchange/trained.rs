@@ -4,16 +4,20 @@
 use super::booked::book;
 use super::{CallParts, Exchange};
 use crate::batches::BookedAnswer;
-use crate::bookings::BookingId;
+use crate::bookings::{BookingId, Knowledge};
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::{objects, own_objects, target};
 use gateway_domain::path::decoded;
+use gateway_domain::ports::StoreError;
 use gateway_domain::record::LogRecord;
 use gateway_domain::usage::UsageDetail;
 use gateway_domain::{Operation, Usage};
 use serde::Deserialize;
+
+/// A job is counted by one record.
+const ONE: u64 = 1;
 
 /// As OpenAI's interface tells it.
 #[derive(Debug, Deserialize)]
@@ -49,8 +53,10 @@ fn native(request: &Request) -> Option<String> {
 impl Exchange<'_> {
     /// Counts what the job trained, if nobody did.
     pub(super) async fn count_trained(&mut self, job: TrainedJob) {
-        if let Some(record) = counted(self.parts, (self.request, &self.routing), job).await {
-            self.records.push(record);
+        let asked = (&*self.request, &self.routing);
+        if let Err(e) = counted(self.parts, asked, job).await {
+            // The next look counts it.
+            tracing::warn!(error = %e, "what a fine-tuning job trained could not be counted yet");
         }
     }
 }
@@ -59,27 +65,43 @@ async fn counted(
     parts: &CallParts,
     (request, routing): (&Request, &Routing),
     job: TrainedJob,
-) -> Option<Box<LogRecord>> {
-    let aim = target::resolve(routing.plan.leaf(), routing.inline, request).ok()?;
-    let native = native(request)?;
+) -> Result<(), StoreError> {
+    let CallParts { bookings, booked_records, .. } = parts;
+    let Ok(aim) = target::resolve(routing.plan.leaf(), routing.inline, request) else { return Ok(()) };
+    let Some(native) = native(request) else { return Ok(()) };
     let keeper = objects::keeper_of(&aim, request);
-    let id = BookingId::of(&[b"finetune", &keeper, native.as_bytes()]);
-    match parts.bookings.claim(id, own_objects::owner(request), job.finished_at).await {
-        Ok(true) => {}
-        Ok(false) => return None,
-        Err(e) => {
-            // The next look counts it.
-            tracing::warn!(error = %e, "what a fine-tuning job trained could not be counted yet");
-            return None;
-        }
+    let (id, owner) = (BookingId::of(&[b"finetune", &keeper, native.as_bytes()]), own_objects::owner(request));
+    let Some(turn) = bookings.begin_one(id, owner, job.finished_at).await? else { return Ok(()) };
+    let turn = match turn.unsure() {
+        None => turn.counts(bookings, ONE, &booked_records.node).await?,
+        Some(unsure) => match booked_records.knowledge(unsure).await {
+            Knowledge::Later => return turn.end(bookings, false).await,
+            Knowledge::Never => return turn.end(bookings, true).await,
+            Knowledge::ByRecord => Some(turn),
+        },
+    };
+    let Some((turn, stamp)) = turn.and_then(|turn| turn.stamp(ONE).map(|stamp| (turn, stamp))) else { return Ok(()) };
+    if !booked_records.has(stamp, owner.workspace).await?
+        && let Some(mut record) = record_of((parts, (request, routing)), job, native).await
+    {
+        (record.id, record.created_at) = (stamp.id, stamp.at);
+        record.trace_id = format!("finetune-{}", id.0.simple()).into();
+        booked_records.keep(vec![*record]).await;
     }
+    turn.end(bookings, true).await
+}
+
+/// `None`: the target is not there any more.
+async fn record_of(
+    (parts, asked): (&CallParts, (&Request, &Routing)),
+    job: TrainedJob,
+    native: String,
+) -> Option<Box<LogRecord>> {
     let trained = u32::try_from(job.trained_tokens).unwrap_or(u32::MAX);
     let usage = Usage { detail: UsageDetail { trained, ..UsageDetail::default() }, ..Usage::default() };
     let (model, usage) = (Some(job.model), Some(usage));
     let booked = BookedAnswer { status: 200, asked: None, model, usage, native: None, judged: None, is_counted: true };
-    let mut record = book(parts, (request, routing), &booked).await.ok()?;
-    record.id = id.0;
-    record.trace_id = format!("finetune-{}", id.0.simple()).into();
+    let mut record = book(parts, asked, &booked).await.ok()?;
     record.operation = Operation::Finetune.name();
     let mut metadata: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&record.metadata).unwrap_or_default();

@@ -7,7 +7,7 @@ use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Position};
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug)]
@@ -80,6 +80,18 @@ impl Shelf {
     pub(super) fn close_last(&mut self) {
         self.active = None;
         self.prune();
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Of one of these segments, all that lies before this place; that of another process is told by it alone.
+    pub(super) fn has_shipped(&self, number: u64, end: Position) -> bool {
+        let Ok(at) = self.segments.binary_search_by_key(&number, |s| s.number) else { return false };
+        let segment = &self.segments[at];
+        let upto = if number == end.segment { end.offset.min(segment.len) } else { segment.len };
+        segment.shipped >= upto
     }
 
     pub(super) fn end(&self) -> Position {
