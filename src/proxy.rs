@@ -8,6 +8,7 @@ mod call;
 mod call_ask;
 mod capture_policy;
 mod client;
+mod client_address;
 mod control;
 mod cors;
 mod credential_trial;
@@ -75,6 +76,7 @@ use async_trait::async_trait;
 use body::{BodyError, Permit};
 use body_mode::BodyMode;
 use client::{Client, Upload, framing};
+use client_address::client_ip;
 use cors::CorsBuilder;
 use direct::{DirectCall, DirectParts};
 use exchange::{Exchange, Unanswered};
@@ -171,7 +173,7 @@ impl ProxyHttp for Gateway {
         if self.mcp.settings.legacy_sse {
             ctx.legacy = take_legacy(session.req_header_mut());
         }
-        if let Some(fault) = self.shield.storm(|| self.client_ip(session)) {
+        if let Some(fault) = self.shield.storm(|| client_ip(session, &self.settings.trusted_proxies)) {
             return self.refuse(session, ctx, fault.into()).await;
         }
         if let Some(answered) = local::serve(self, session).await? {
@@ -189,12 +191,15 @@ impl ProxyHttp for Gateway {
         let request = match received {
             Ok(request) => request,
             Err(refused) => {
-                let refused =
-                    self.shield.count_unknown((&*self.door, self.client_ip(session)), session.req_header(), refused);
+                let refused = self.shield.count_unknown(
+                    (&*self.door, client_ip(session, &self.settings.trusted_proxies)),
+                    session.req_header(),
+                    refused,
+                );
                 return self.refuse(session, ctx, refused).await;
             }
         };
-        match self.enter() {
+        match self.flight.enter(self.settings.max_connections) {
             Ok(ticket) => ctx.flight = Some(ticket),
             Err(fault) => return self.refuse(session, ctx, fault.into()).await,
         }

@@ -6,6 +6,7 @@ use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
 use super::client::{
     Client, ClientLeft, Upload, answer_early, frame, framing, linger, send_head, send_piece, settle_unread_body,
 };
+use super::client_address::client_ip;
 use super::deliver::{bare_head, copy_head, refusal};
 use super::{Gateway, intake};
 use crate::upstream::Dialer;
@@ -49,7 +50,7 @@ pub(crate) async fn hand_over(gateway: &Gateway, session: &mut Session) -> pingo
         Err(fault) => return refuse(gateway, session, &fault).await,
     };
     // Counted as under way, and held to the number of those, is only what comes with a key.
-    let _ticket = match known.map(|_| gateway.enter()).transpose() {
+    let _ticket = match known.map(|_| gateway.flight.enter(gateway.settings.max_connections)).transpose() {
         Ok(ticket) => ticket,
         Err(fault) => return refuse(gateway, session, &fault).await,
     };
@@ -73,7 +74,7 @@ async fn refuse(gateway: &Gateway, session: &mut Session, fault: &Fault) -> ping
 }
 
 fn client(gateway: &Gateway, session: &Session) -> IpAddr {
-    gateway.client_ip(session).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+    client_ip(session, &gateway.settings.trusted_proxies).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 type AdminServed = Result<Result<axum::response::Response, Infallible>, JoinError>;
@@ -105,7 +106,7 @@ async fn here(
         return Err(Error::explain(ErrorType::InternalError, "the control plane gave no answer"));
     };
     if response.status() == 401
-        && let Some(fault) = gateway.shield.count_unknown_key(gateway.client_ip(session))
+        && let Some(fault) = gateway.shield.count_unknown_key(client_ip(session, &gateway.settings.trusted_proxies))
     {
         return refuse(gateway, session, &fault).await;
     }
@@ -268,7 +269,7 @@ async fn there(
         Err(left) => return Err(left.into_error()),
     };
     if response.status() == 401
-        && let Some(fault) = gateway.shield.count_unknown_key(gateway.client_ip(session))
+        && let Some(fault) = gateway.shield.count_unknown_key(client_ip(session, &gateway.settings.trusted_proxies))
     {
         return refuse(gateway, session, &fault).await;
     }

@@ -8,6 +8,7 @@ use super::body::{self, BodyError, BodyLimits, Permit};
 use super::body_mode::is_websocket;
 use super::call_ask::call_in_path;
 use super::capture_policy::CapturePolicy;
+use super::client_address::client_ip;
 use super::headers::{GatewayHeaders, SELF, suffix_of};
 use super::request::{
     AskedFor, Caller, Content, LastLook, PromptAsk, RawNames, Request, Route, Tenant, TenantGuardrails, Waited,
@@ -149,7 +150,7 @@ pub(crate) fn receive(
     let uri = &head.uri;
     let AskedPath { mut route, prompt } = asked(&head.method, uri)?;
     name_session(&mut route, session);
-    let client_ip = gateway.client_ip(session);
+    let client_ip = client_ip(session, &gateway.settings.trusted_proxies);
     let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
     let is_call = route.operation == Operation::RealtimeCall;
     let short = takes_short_keys(&route).then(|| ShortKey::open(key_text, &*gateway.calls.ids, at)).flatten();
@@ -277,7 +278,7 @@ pub(super) fn standing(gateway: &Gateway, session: &Session) -> Result<Option<Uu
         && let Ok((text, _)) = credentials(headers, aliases)
         && token::looks_signed(text)
         && !gateway.issuers.knows(&KeyHash::of(text))
-        && gateway.shield.is_flooded_by(gateway.client_ip(session))
+        && gateway.shield.is_flooded_by(client_ip(session, &gateway.settings.trusted_proxies))
     {
         return Err(gateway.shield.unknown_keys());
     }
@@ -547,26 +548,5 @@ fn own(peek: &gateway_domain::bounds::Peek<'_>) -> Content {
         model_respelled: peek.model_respelled,
         names_no_object: peek.names_no_object,
         ..Content::default()
-    }
-}
-
-impl Gateway {
-    /// The client's address; `X-Forwarded-For` counts only from a trusted proxy, read from its right end.
-    pub(crate) fn client_ip(&self, session: &Session) -> Option<IpAddr> {
-        let peer = session.client_addr()?.as_inet()?.ip();
-        let trusted = &self.settings.trusted_proxies;
-        if trusted.is_empty() || !trusted.iter().any(|n| n.contains(&peer)) {
-            return Some(peer);
-        }
-        let forwarded = session.get_header("x-forwarded-for").and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let hops = forwarded.rsplit(',').filter_map(|h| h.trim().parse::<IpAddr>().ok());
-        let mut outermost = peer;
-        for hop in hops {
-            outermost = hop;
-            if !trusted.iter().any(|n| n.contains(&hop)) {
-                break;
-            }
-        }
-        Some(outermost)
     }
 }

@@ -15,11 +15,10 @@ use super::record::PendingRecords;
 use super::request::Request;
 use super::routing::Routing;
 use super::{Gateway, control, record};
-use crate::in_flight::InFlightGuard;
 use crate::price_list;
 use bytes::Bytes;
 use gateway_domain::path::decoded;
-use gateway_domain::{Fault, FaultKind, Operation};
+use gateway_domain::{Fault, Operation};
 use http::{HeaderValue, Method, header};
 use pingora::proxy::Session;
 use serde_json::{Value, json};
@@ -70,18 +69,6 @@ pub(crate) async fn serve(gateway: &Gateway, session: &mut Session) -> pingora::
     }
     // Boxed to keep the room for it out of every inference request.
     Box::pin(control::hand_over(gateway, session)).await.map(Some)
-}
-
-impl Gateway {
-    /// A place among the requests that are served at once (`--max-connections`).
-    pub(super) fn enter(&self) -> Result<InFlightGuard, Fault> {
-        let (ticket, full) = (self.flight.board(), self.settings.max_connections);
-        if full > 0 && self.flight.count() > full {
-            let fault = Fault::new(FaultKind::Busy, "The gateway serves as many requests as it may");
-            return Err(fault.retry_after_ms(1000));
-        }
-        Ok(ticket)
-    }
 }
 
 async fn text(session: &mut Session, text: &'static str) -> pingora::Result<Option<bool>> {
