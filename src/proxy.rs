@@ -2,6 +2,7 @@
 
 mod admission_guard;
 mod agent;
+mod asked_path;
 mod body;
 mod body_mode;
 mod call;
@@ -9,6 +10,7 @@ mod call_ask;
 mod capture_policy;
 mod client;
 mod client_address;
+mod content;
 mod control;
 mod cors;
 mod credential_trial;
@@ -16,6 +18,7 @@ mod deliver;
 mod direct;
 mod estimate;
 mod exchange;
+mod gateway_key;
 mod handshake;
 mod head;
 mod headers;
@@ -32,6 +35,7 @@ mod prompt_target;
 mod quoted;
 mod reckoned;
 mod record;
+mod refused;
 mod request;
 mod responses;
 mod routing;
@@ -54,7 +58,7 @@ pub(crate) use deliver::{DeliveryParts, ReplyNames};
 pub(crate) use exchange::{
     CallParts, CallRows, CallTakeover, LiveCounts, LiveParts, NotedCalls, PartClaims, UnpricedCalls, WatchSeats,
 };
-pub(crate) use intake::known_key;
+pub(crate) use gateway_key::known_key;
 pub(crate) use mcp::{DuplexBounds, McpAuthorization, McpFigures, McpPeople, McpSettings, McpState};
 pub(crate) use own_tokens::OwnTokens;
 pub(crate) use routing::{BreakerStates, InlineConfigs};
@@ -83,13 +87,13 @@ use exchange::{Exchange, Unanswered};
 use gateway_domain::ports::{Doorkeeper, KeyUses, Revision};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Timestamp};
 use http::header;
-use intake::Refused;
 use mcp::{LegacyAsk, McpChallenge, McpParts, McpStop, take_legacy};
 use own_objects::{KeptAnswer, KeptCall, OwnParts};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use record::{BodyCapture, PendingRecords, RecordBodies};
+use refused::Refused;
 use request::Request;
 use responses::Recalled;
 use short_keys::KeyAsk;
@@ -288,7 +292,9 @@ impl ProxyHttp for Gateway {
 impl Gateway {
     async fn exchange(&self, session: &mut Session, ctx: &mut Ctx, mut request: Box<Request>) -> pingora::Result<bool> {
         let read = match request.ask.prompt {
-            None => intake::read_content(self, session, &request.ask.route, &mut ctx.held).await,
+            None => {
+                content::read_content(session, &request.ask.route, self.settings.body_limits(), &mut ctx.held).await
+            }
             // Boxed to keep the room for it out of every other request.
             Some(_) => Box::pin(local::read_prompt(self, session, &mut request, &mut ctx.held)).await,
         };
@@ -503,7 +509,7 @@ impl Gateway {
         let downstream = &mut session.downstream_session;
         request.ask.upload = Some(if upgrade { Framing::WebSocket } else { framing(downstream) });
         if upgrade {
-            intake::read_session_model(&mut request);
+            content::read_session_model(&mut request);
         }
         let routing = match self.prepare(&mut request).await {
             Ok(routing) => routing,
@@ -579,7 +585,7 @@ impl Gateway {
     async fn refuse(&self, session: &mut Session, ctx: &mut Ctx, refused: Refused) -> pingora::Result<bool> {
         let Refused { fault, request, .. } = refused;
         let head = session.req_header();
-        let dialect = intake::dialect(&head.method, head.uri.path());
+        let dialect = asked_path::dialect(&head.method, head.uri.path());
         let challenge = self.challenge(head, &fault);
         if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
             session.downstream_session.set_keepalive(None);

@@ -10,7 +10,7 @@ pub(crate) use isolation::{is_isolated, shown_list};
 use notes::ObjectNotes;
 pub(crate) use stream::BoundStream;
 
-use super::intake::look;
+use super::content::look;
 use super::request::{Content, PinnedTo, Request};
 use super::routing::ObjectRoute;
 use super::target::{self, Aim, Credential};

@@ -2,7 +2,7 @@
 //! the next target. What a prompt says is read from the request's own snapshot; how targets are walked is not known here.
 
 use super::body::{Budget, Permit};
-use super::intake::look;
+use super::content::look;
 use super::request::{Content, PromptAsk, PromptVerb, Request};
 use bytes::Bytes;
 use gateway_domain::config::{Leaf, ProviderRef};

@@ -1,5 +1,6 @@
 //! What the data plane needs of the settings, in the form that it uses.
 
+use super::body::BodyLimits;
 use super::cors::CorsOrigins;
 use crate::settings::LogBodies;
 use gateway_domain::egress::Trusted;
@@ -30,4 +31,11 @@ pub(crate) struct ProxySettings {
     /// Traces are exported, and this share of those that begin here.
     pub(crate) traced: Option<f64>,
     pub(crate) log_headers: mask::Rules,
+}
+
+impl ProxySettings {
+    /// Of the body of a request that is held.
+    pub(crate) const fn body_limits(&self) -> BodyLimits {
+        BodyLimits { most: self.max_body, time: self.body_timeout }
+    }
 }

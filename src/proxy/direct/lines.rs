@@ -5,8 +5,9 @@
 use super::service::Services;
 use super::{DirectParts, bad, own_objects};
 use crate::batches::{BadLine, FileWriter, Spool, SpooledLine};
+use crate::proxy::asked_path::route;
+use crate::proxy::content::look;
 use crate::proxy::exchange::LineTarget;
-use crate::proxy::intake::{look, route};
 use crate::proxy::request::{Content, LineMark, Request, Route};
 use crate::proxy::routing::Routing;
 use bytes::{BufMut as _, Bytes, BytesMut};

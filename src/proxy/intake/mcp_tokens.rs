@@ -1,8 +1,11 @@
 //! Tokens that open MCP servers alone: of the gateway's own authorisation server, and of issuers that servers have of their own.
 
-use super::super::own_tokens::OwnTokenError;
-use super::{Gateway, Refused, Route, Tenant, in_force, tenant};
+use super::caller::{in_force, tenant};
 use crate::issuers::ServerAsk;
+use crate::proxy::Gateway;
+use crate::proxy::own_tokens::OwnTokenError;
+use crate::proxy::refused::Refused;
+use crate::proxy::request::{Route, Tenant};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::stranger::{Stranger, Unwelcome};
 use gateway_domain::token;

@@ -6,9 +6,10 @@ use crate::batches::{AnswerToJudge, BookedAnswer, LineTask};
 use crate::guardrails::HookNotes;
 use crate::proxy::body::BodyError;
 use crate::proxy::client::answer_early;
+use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{JudgedLine, LedLine, LineJudge, LineRead, LineTarget, book, denied};
-use crate::proxy::intake::{self, Refused};
+use crate::proxy::refused::Refused;
 use crate::proxy::request::Request;
 use crate::proxy::{Ctx, Gateway};
 use bytes::Bytes;
@@ -211,7 +212,7 @@ impl Gateway {
         if !wanted {
             return Ok(Ok(()));
         }
-        match intake::read_content(self, session, &request.ask.route, &mut ctx.held).await {
+        match content::read_content(session, &request.ask.route, self.settings.body_limits(), &mut ctx.held).await {
             Ok(content) => {
                 request.ask.content = content;
                 Ok(Ok(()))

@@ -4,9 +4,10 @@
 use super::json_bytes;
 use crate::price_list;
 use crate::proxy::client::answer_early;
+use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{CallParts, limits};
-use crate::proxy::intake::{self, Refused};
+use crate::proxy::refused::Refused;
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::routing::Routing;
 use crate::proxy::{Ctx, Gateway, own_objects, prompt_target, shape, target};
@@ -34,7 +35,9 @@ impl Gateway {
             return self.tell_explained(session, &request, told).await;
         }
         let read = match request.ask.prompt {
-            None => intake::read_content(self, session, &request.ask.route, &mut ctx.held).await,
+            None => {
+                content::read_content(session, &request.ask.route, self.settings.body_limits(), &mut ctx.held).await
+            }
             Some(_) => Box::pin(super::read_prompt(self, session, &mut request, &mut ctx.held)).await,
         };
         match read {

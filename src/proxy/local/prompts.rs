@@ -4,10 +4,10 @@
 
 use super::json_bytes;
 use crate::proxy::Gateway;
-use crate::proxy::body::{self, BodyError, BodyLimits, Permit};
+use crate::proxy::body::{self, BodyError, Permit};
 use crate::proxy::client::answer_early;
+use crate::proxy::content::look;
 use crate::proxy::deliver::json_answer;
-use crate::proxy::intake;
 use crate::proxy::record::{self, PendingRecords};
 use crate::proxy::request::{Content, PromptVerb, Request};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub(crate) async fn read_content(
     request: &mut Request,
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
-    let limits = BodyLimits { most: gateway.settings.max_body, time: gateway.settings.body_timeout };
+    let limits = gateway.settings.body_limits();
     let started = Instant::now();
     let sent = body::read(&mut session.downstream_session, limits, held).await?;
     let waited_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -39,7 +39,7 @@ pub(crate) async fn read_content(
             return Ok(Content { bytes, waited_us, ..Content::default() });
         }
     }
-    let found = intake::look(&bytes, Operation::ChatCompletions).await;
+    let found = look(&bytes, Operation::ChatCompletions).await;
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
     Ok(Content { bytes, waited_us, ..found })
 }

@@ -4,7 +4,7 @@
 use super::owner;
 use crate::kept_responses::{KeptResponse, KeptResponses, ResponseOwner};
 use crate::proxy::body::Permit;
-use crate::proxy::intake::look;
+use crate::proxy::content::look;
 use crate::proxy::request::{Content, Request};
 use ahash::AHashMap;
 use bytes::Bytes;

@@ -6,11 +6,11 @@ use crate::clock;
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::exchange::{CallParts, Gate};
 use crate::proxy::headers::{GatewayHeaders, suffix_of};
-use crate::proxy::intake;
 use crate::proxy::request::{AskedFor, Caller, Content, LastLook, RawNames, Request, Tenant, TenantGuardrails, Waited};
 use crate::proxy::routing::{Chosen, InlineConfigs, Routing};
 use crate::proxy::sticky::Assignments;
 use crate::proxy::trace;
+use crate::proxy::{asked_path, gateway_key};
 use crate::runtime_config::RuntimeConfig;
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::keys::KeyHash;
@@ -85,7 +85,7 @@ impl CallRow {
         let told = client.iter().filter(|(name, _)| !is_apart(name.as_str()));
         let told = told.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
         let (tenant, led) = (&request.caller.tenant, &request.ask.headers);
-        let token = tenant.key.token.as_ref().and_then(|_| intake::key_text(client, aliases));
+        let token = tenant.key.token.as_ref().and_then(|_| gateway_key::key_text(client, aliases));
         Self {
             call: call.to_owned(),
             began: request.caller.at.micros(),
@@ -145,7 +145,7 @@ impl CallRow {
         headers.provider = self.provider.as_deref().map(Into::into);
         headers.virtual_key = self.virtual_key.as_deref().map(Into::into);
         let trace: Arc<str> = self.trace.as_str().into();
-        let route = intake::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={}", self.call)));
+        let route = asked_path::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={}", self.call)));
         Ok(Box::new(Request {
             caller: Caller {
                 tenant,

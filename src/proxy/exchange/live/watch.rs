@@ -11,6 +11,7 @@ use crate::guardrails::NotedRecord;
 use crate::in_flight::InFlightGuard;
 use crate::metrics::Metrics;
 use crate::proxy::admission_guard::ConcurrencySlot;
+use crate::proxy::asked_path;
 use crate::proxy::call::{Prepared, Resolved};
 use crate::proxy::call_ask::{CallAsk, path_of};
 use crate::proxy::client::Upload;
@@ -18,7 +19,6 @@ use crate::proxy::deliver::Outcome;
 use crate::proxy::exchange::attempt::TargetCall;
 use crate::proxy::exchange::{CallParts, Gate};
 use crate::proxy::head::ClientHeaders;
-use crate::proxy::intake;
 use crate::proxy::record::{self, AttemptInfo, Tried};
 use crate::proxy::request::{Content, Request};
 use crate::proxy::routing::Routing;
@@ -213,7 +213,7 @@ pub(super) fn note_session(
 fn beside(request: &Request, call: &str) -> Result<Request, Fault> {
     let mut side = again(request, request.caller.tenant.clone(), clock::now());
     side.ask.method = Method::GET;
-    side.ask.route = intake::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={call}")))?;
+    side.ask.route = asked_path::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={call}")))?;
     side.ask.content.unread = false;
     Ok(side)
 }
@@ -278,7 +278,7 @@ async fn hung_up(gate: Gate<'_>, call: &str) -> Result<u16, Fault> {
     let tenant = standing_now(&gate.parts.live, opened, clock::now()).unwrap_or_else(|_| opened.clone());
     let mut request = again(gate.request, tenant, gate.request.caller.at);
     request.ask.method = Method::POST;
-    request.ask.route = intake::route(&Method::POST, &path_of(call, "hangup"), None)?;
+    request.ask.route = asked_path::route(&Method::POST, &path_of(call, "hangup"), None)?;
     request.ask.content = Content { model: request.ask.content.model, bytes: Bytes::new(), ..Content::default() };
     request.ask.call = Some(Box::new(CallAsk::hangup()));
     request.ask.upload = None;
