@@ -2,13 +2,18 @@
 //! another one's admin port. That service looks at the key, and only when it asks for the body is the body read:
 //! whoever has no key has nothing of it in memory, and holds up neither other requests nor the process's end.
 
-use super::body::{self, BodyError, BodyLimits, Incoming, Permit};
+use super::admission_guard::AdmissionGuard;
+use super::body::{self, BodyError, BodyLimits, Budget, Incoming, Permit};
 use super::client::{
     Client, ClientLeft, Upload, answer_early, frame, framing, linger, send_head, send_piece, settle_unread_body,
 };
 use super::client_address::client_ip;
-use super::deliver::{bare_head, copy_head, refusal};
-use super::{Gateway, intake};
+use super::deliver::{ReplyNames, bare_head, copy_head, refusal};
+use super::gateway_key::{credentials, known_key};
+use super::settings::ProxySettings;
+use crate::in_flight::InFlight;
+use crate::issuers::Issuers;
+use crate::runtime_config::ConfigHandle;
 use crate::upstream::Dialer;
 use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response};
 use axum::body::{Body, HttpBody};
@@ -17,7 +22,8 @@ use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
 use gateway_admin::ClientAddr;
 use gateway_domain::egress::BaseUrl;
-use gateway_domain::{Dialect, Fault, FaultKind};
+use gateway_domain::keys::KeyHash;
+use gateway_domain::{Dialect, Fault, FaultKind, token};
 use gateway_providers::Pieces;
 use http::{HeaderName, HeaderValue, header};
 use pingora::proxy::Session;
@@ -44,43 +50,71 @@ pub(crate) enum ControlPlane {
     Nowhere,
 }
 
-pub(crate) async fn hand_over(gateway: &Gateway, session: &mut Session) -> pingora::Result<bool> {
-    let known = match intake::standing(gateway, session) {
+/// What of the gateway it takes to hand a request over.
+pub(crate) struct ControlParts<'a> {
+    pub(crate) plane: &'a ControlPlane,
+    pub(crate) settings: &'a ProxySettings,
+    pub(crate) live: &'a ConfigHandle,
+    pub(crate) issuers: &'a Issuers,
+    pub(crate) shield: &'a AdmissionGuard,
+    pub(crate) names: &'a ReplyNames,
+    pub(crate) budget: &'a Arc<Budget>,
+    pub(crate) flight: &'a InFlight,
+}
+
+pub(crate) async fn hand_over(parts: ControlParts<'_>, session: &mut Session) -> pingora::Result<bool> {
+    let known = match standing(&parts, session) {
         Ok(known) => known,
-        Err(fault) => return refuse(gateway, session, &fault).await,
+        Err(fault) => return refuse(&parts, session, &fault).await,
     };
     // Counted as under way, and held to the number of those, is only what comes with a key.
-    let _ticket = match known.map(|_| gateway.flight.enter(gateway.settings.max_connections)).transpose() {
+    let _ticket = match known.map(|_| parts.flight.enter(parts.settings.max_connections)).transpose() {
         Ok(ticket) => ticket,
-        Err(fault) => return refuse(gateway, session, &fault).await,
+        Err(fault) => return refuse(&parts, session, &fault).await,
     };
-    let mut held = Permit::new(&gateway.budget);
+    let mut held = Permit::new(parts.budget);
     held.charge(known.unwrap_or(Uuid::max()));
-    match &gateway.control {
-        ControlPlane::Here { router, runtime } => here(gateway, session, (router.clone(), runtime), held).await,
-        ControlPlane::There { base, dialer } => there(gateway, session, base, dialer).await,
+    match parts.plane {
+        ControlPlane::Here { router, runtime } => here(&parts, session, (router.clone(), runtime), held).await,
+        ControlPlane::There { base, dialer } => there(&parts, session, base, dialer).await,
         ControlPlane::Nowhere => {
             let fault = Fault::new(FaultKind::UnknownRoute, "Not Found: this node serves no control plane");
-            refuse(gateway, session, &fault).await
+            refuse(&parts, session, &fault).await
         }
     }
 }
 
-async fn refuse(gateway: &Gateway, session: &mut Session, fault: &Fault) -> pingora::Result<bool> {
+/// The key that a control-plane request comes with, by its id, where it can be told without a signature; `Err` for a
+/// token from where too many unknown ones come. Whether it may do anything the admin service says.
+fn standing(parts: &ControlParts<'_>, session: &Session) -> Result<Option<Uuid>, Fault> {
+    let (headers, aliases) = (&session.req_header().headers, &parts.settings.header_alias);
+    let known = known_key(parts.live, headers, aliases);
+    if known.is_none()
+        && let Ok((text, _)) = credentials(headers, aliases)
+        && token::looks_signed(text)
+        && !parts.issuers.knows(&KeyHash::of(text))
+        && parts.shield.is_flooded_by(client_ip(session, &parts.settings.trusted_proxies))
+    {
+        return Err(parts.shield.unknown_keys());
+    }
+    Ok(known)
+}
+
+async fn refuse(parts: &ControlParts<'_>, session: &mut Session, fault: &Fault) -> pingora::Result<bool> {
     if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
         session.downstream_session.set_keepalive(None);
     }
-    answer_early(session, refusal(&gateway.names, fault, Dialect::OpenAi, None)).await.map(|()| true)
+    answer_early(session, refusal(parts.names, fault, Dialect::OpenAi, None)).await.map(|()| true)
 }
 
-fn client(gateway: &Gateway, session: &Session) -> IpAddr {
-    client_ip(session, &gateway.settings.trusted_proxies).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+fn client(parts: &ControlParts<'_>, session: &Session) -> IpAddr {
+    client_ip(session, &parts.settings.trusted_proxies).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
 }
 
 type AdminServed = Result<Result<axum::response::Response, Infallible>, JoinError>;
 
 async fn here(
-    gateway: &Gateway,
+    parts: &ControlParts<'_>,
     session: &mut Session,
     (router, runtime): (axum::Router, &Handle),
     held: Permit,
@@ -91,26 +125,26 @@ async fn here(
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
-    request.extensions_mut().insert(ClientAddr(client(gateway, session)));
+    request.extensions_mut().insert(ClientAddr(client(parts, session)));
     if session.downstream_session.is_body_empty() {
         *request.body_mut() = Body::empty();
     }
     // Left to itself when the client leaves: a change under way is made, or not, by its own rules.
     let served = runtime.spawn(router.oneshot(request));
-    let served = match attend(gateway, session, served, feed, held).await {
+    let served = match attend(parts, session, served, feed, held).await {
         Ok(served) => served,
         Err(BodyError::Gone(e)) => return Err(e.into_down()),
-        Err(BodyError::Refused(fault) | BodyError::Invalid(fault, _)) => return refuse(gateway, session, &fault).await,
+        Err(BodyError::Refused(fault) | BodyError::Invalid(fault, _)) => return refuse(parts, session, &fault).await,
     };
     let Ok(Ok(response)) = served else {
         return Err(Error::explain(ErrorType::InternalError, "the control plane gave no answer"));
     };
     if response.status() == 401
-        && let Some(fault) = gateway.shield.count_unknown_key(client_ip(session, &gateway.settings.trusted_proxies))
+        && let Some(fault) = parts.shield.count_unknown_key(client_ip(session, &parts.settings.trusted_proxies))
     {
-        return refuse(gateway, session, &fault).await;
+        return refuse(parts, session, &fault).await;
     }
-    send(gateway, session, response).await
+    send(parts, session, response).await
 }
 
 /// The other end of a body of which nothing is read until somebody asks for it.
@@ -141,7 +175,7 @@ struct BrokenOff;
 
 /// Waits for the answer, and hands over the body once it is asked for.
 async fn attend(
-    gateway: &Gateway,
+    parts: &ControlParts<'_>,
     session: &mut Session,
     served: JoinHandle<Result<axum::response::Response, Infallible>>,
     LazyFeed { asked, pieces: feed }: LazyFeed,
@@ -153,7 +187,7 @@ async fn attend(
         Ok(()) = asked => {}
     }
     let fed = async {
-        let fed = hand_body(gateway, session, &feed, &mut held).await;
+        let fed = hand_body(parts, session, &feed, &mut held).await;
         if fed.is_err() {
             // What came so far must not be taken for the whole.
             let _ = feed.send(Err(BrokenOff)).await;
@@ -166,18 +200,18 @@ async fn attend(
         fed = fed => fed?,
     }
     // All is here: what is done with it is not left half done, whoever sent it.
-    let _ticket = gateway.flight.board();
+    let _ticket = parts.flight.board();
     Ok(served.await)
 }
 
 async fn hand_body(
-    gateway: &Gateway,
+    parts: &ControlParts<'_>,
     session: &mut Session,
     feed: &mpsc::Sender<AdminPiece>,
     held: &mut Permit,
 ) -> Result<(), BodyError> {
     let session = &mut session.downstream_session;
-    let limits = BodyLimits { most: most(gateway), time: gateway.settings.body_timeout };
+    let limits = BodyLimits { most: most(parts), time: parts.settings.body_timeout };
     let mut incoming = Incoming::begin(session, limits).await?;
     while let Some(piece) = incoming.next(session, held).await? {
         if feed.send(Ok(piece)).await.is_err() || session.is_body_done() {
@@ -187,23 +221,27 @@ async fn hand_body(
     Ok(())
 }
 
-fn most(gateway: &Gateway) -> usize {
-    gateway.settings.max_body.min(MOST_REQUEST)
+fn most(parts: &ControlParts<'_>) -> usize {
+    parts.settings.max_body.min(MOST_REQUEST)
 }
 
 /// Sends an answer down as it comes.
-async fn send(gateway: &Gateway, session: &mut Session, response: axum::response::Response) -> pingora::Result<bool> {
-    let (parts, body) = response.into_parts();
+async fn send(
+    parts: &ControlParts<'_>,
+    session: &mut Session,
+    response: axum::response::Response,
+) -> pingora::Result<bool> {
+    let (told, body) = response.into_parts();
     settle_unread_body(session).await;
-    session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
-    let mut head = bare_head(parts.status.as_u16());
-    for (name, value) in &parts.headers {
+    session.downstream_session.set_write_timeout(Some(parts.settings.idle_timeout));
+    let mut head = bare_head(told.status.as_u16());
+    for (name, value) in &told.headers {
         head.append_header(name.clone(), value.clone())?;
     }
     let bare = session.req_header().method == http::Method::HEAD;
     match body.size_hint().exact() {
         // Of an answer to HEAD the length is that of what GET would give.
-        Some(_) if bare && parts.headers.contains_key(header::CONTENT_LENGTH) => {}
+        Some(_) if bare && told.headers.contains_key(header::CONTENT_LENGTH) => {}
         Some(length) => head.set_content_length(usize::try_from(length).unwrap_or(usize::MAX))?,
         None => frame(&session.downstream_session, &mut head),
     }
@@ -228,30 +266,30 @@ async fn send(gateway: &Gateway, session: &mut Session, response: axum::response
 }
 
 async fn there(
-    gateway: &Gateway,
+    parts: &ControlParts<'_>,
     session: &mut Session,
     base: &Arc<BaseUrl>,
     dialer: &Dialer,
 ) -> pingora::Result<bool> {
     let framing = (!session.downstream_session.is_body_empty()).then(|| framing(&session.downstream_session));
-    if matches!(framing, Some(Framing::Length(length)) if length > most(gateway)) {
-        let told = format!("The request body is larger than {} bytes", most(gateway));
-        return refuse(gateway, session, &Fault::new(FaultKind::TooLarge, told)).await;
+    if matches!(framing, Some(Framing::Length(length)) if length > most(parts)) {
+        let told = format!("The request body is larger than {} bytes", most(parts));
+        return refuse(parts, session, &Fault::new(FaultKind::TooLarge, told)).await;
     }
-    let Some(head) = request_head(session, base, framing, client(gateway, session)) else {
-        return refuse(gateway, session, &Fault::new(FaultKind::BadHeader, "The path cannot be sent on").on("path"))
+    let Some(head) = request_head(session, base, framing, client(parts, session)) else {
+        return refuse(parts, session, &Fault::new(FaultKind::BadHeader, "The path cannot be sent on").on("path"))
             .await;
     };
-    let clocks = Clocks { first_byte: gateway.settings.first_byte_timeout, idle: gateway.settings.idle_timeout };
+    let clocks = Clocks { first_byte: parts.settings.first_byte_timeout, idle: parts.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
-    let Ok(origin) = dialer.origin(base).await else { return refuse(gateway, session, &unreachable()).await };
+    let Ok(origin) = dialer.origin(base).await else { return refuse(parts, session, &unreachable()).await };
     let mut client = Client::new(session);
     let none = Pieces::One(Bytes::new());
     let body = match framing {
         None => RequestBody::Held(&none),
         Some(_) => {
             let downstream = &mut client.session().downstream_session;
-            let upload = Upload::of(downstream, gateway.settings.body_timeout, &gateway.budget);
+            let upload = Upload::of(downstream, parts.settings.body_timeout, parts.budget);
             client.set_upload(upload.clone());
             RequestBody::Streaming(Box::new(upload))
         }
@@ -264,27 +302,27 @@ async fn there(
     };
     let (response, first) = match client.during(None, call).await {
         Ok(Some(answer)) => answer,
-        Ok(None) => return refuse(gateway, session, &unreachable()).await,
-        Err(ClientLeft::Silent) => return refuse(gateway, session, &body::slow_client()).await,
+        Ok(None) => return refuse(parts, session, &unreachable()).await,
+        Err(ClientLeft::Silent) => return refuse(parts, session, &body::slow_client()).await,
         Err(left) => return Err(left.into_error()),
     };
     if response.status() == 401
-        && let Some(fault) = gateway.shield.count_unknown_key(client_ip(session, &gateway.settings.trusted_proxies))
+        && let Some(fault) = parts.shield.count_unknown_key(client_ip(session, &parts.settings.trusted_proxies))
     {
-        return refuse(gateway, session, &fault).await;
+        return refuse(parts, session, &fault).await;
     }
-    pass_on(gateway, session, response, first).await
+    pass_on(parts, session, response, first).await
 }
 
 /// Sends the answer of another node down as it comes: none of it is held but the piece on its way.
 async fn pass_on(
-    gateway: &Gateway,
+    parts: &ControlParts<'_>,
     session: &mut Session,
     mut response: Response,
     first: Option<Bytes>,
 ) -> pingora::Result<bool> {
     settle_unread_body(session).await;
-    session.downstream_session.set_write_timeout(Some(gateway.settings.idle_timeout));
+    session.downstream_session.set_write_timeout(Some(parts.settings.idle_timeout));
     let bare = session.req_header().method == http::Method::HEAD;
     // Of an answer to HEAD the length is that of what GET would give, and goes on as it is told.
     let mut head = copy_head(response.head(), !bare);
@@ -303,7 +341,7 @@ async fn pass_on(
         whole = piece.is_none() || response.is_done();
         send_piece(session, piece, whole).await?;
     }
-    response.release(gateway.settings.upstream_pool_size);
+    response.release(parts.settings.upstream_pool_size);
     linger(session).await;
     Ok(true)
 }

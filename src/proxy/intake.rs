@@ -7,29 +7,50 @@ mod permits;
 
 pub(super) use permits::NO_MCP;
 
-use super::Gateway;
+use super::admission_guard::AdmissionGuard;
 use super::asked_path::{AskedPath, asked, name_session, takes_short_keys};
 use super::capture_policy::CapturePolicy;
 use super::client_address::client_ip;
-use super::gateway_key::{credentials, known_key};
+use super::gateway_key::credentials;
 use super::headers::GatewayHeaders;
+use super::mcp::McpAuthorization;
+use super::own_tokens::OwnTokens;
 use super::refused::Refused;
 use super::request::{AskedFor, Caller, Content, LastLook, RawNames, Request, Tenant, Waited};
+use super::settings::ProxySettings;
 use super::short_keys::{ShortKey, goes_round};
 use super::trace;
+use crate::batches::LineCallers;
+use crate::issuers::Issuers;
+use crate::runtime_config::ConfigHandle;
 use caller::{authenticate, is_gateway_key, parent};
-use gateway_domain::keys::KeyHash;
-use gateway_domain::{Fault, Operation, Secret, Timestamp, token};
+use gateway_domain::ports::{IdSeal, KeyUses};
+use gateway_domain::{Operation, Secret, Timestamp};
 use http::HeaderValue;
 use permits::{permit, saved_only, unknown_route};
 use pingora::proxy::Session;
 use std::sync::OnceLock;
 use std::time::Instant;
-use uuid::Uuid;
+
+/// What of the gateway it takes to know who asks.
+pub(crate) struct IntakeParts<'a> {
+    pub(crate) settings: &'a ProxySettings,
+    pub(crate) live: &'a ConfigHandle,
+    pub(crate) issuers: &'a Issuers,
+    pub(crate) shield: &'a AdmissionGuard,
+    pub(crate) own_tokens: &'a OwnTokens,
+    /// Lines of batches come as callers of their own.
+    pub(crate) callers: &'a LineCallers,
+    /// Opens short keys.
+    pub(crate) ids: &'a dyn IdSeal,
+    pub(crate) uses: &'a dyn KeyUses,
+    /// Set where clients sign in for MCP servers.
+    pub(crate) signing_in: Option<&'a McpAuthorization>,
+}
 
 /// Everything up to the body. The request it gives has an empty [`Content`].
 pub(crate) fn receive(
-    gateway: &Gateway,
+    parts: &IntakeParts<'_>,
     session: &Session,
     started: Instant,
     at: Timestamp,
@@ -38,23 +59,23 @@ pub(crate) fn receive(
     let uri = &head.uri;
     let AskedPath { mut route, prompt } = asked(&head.method, uri)?;
     name_session(&mut route, session);
-    let client_ip = client_ip(session, &gateway.settings.trusted_proxies);
-    let (key_text, credential) = credentials(&head.headers, &gateway.settings.header_alias)?;
+    let client_ip = client_ip(session, &parts.settings.trusted_proxies);
+    let (key_text, credential) = credentials(&head.headers, &parts.settings.header_alias)?;
     let is_call = route.operation == Operation::RealtimeCall;
-    let short = takes_short_keys(&route).then(|| ShortKey::open(key_text, &*gateway.calls.ids, at)).flatten();
+    let short = takes_short_keys(&route).then(|| ShortKey::open(key_text, parts.ids, at)).flatten();
     let tenant = match &short {
-        Some(short) => parent(gateway, short, at)?,
+        Some(short) => parent(parts, short, at)?,
         None => {
-            let of_server = mcp_tokens::caller(gateway, (key_text, &route), client_ip, at)?;
-            of_server.map_or_else(|| authenticate(gateway, key_text, client_ip, at), Ok)?
+            let of_server = mcp_tokens::caller(parts, (key_text, &route), client_ip, at)?;
+            of_server.map_or_else(|| authenticate(parts, key_text, client_ip, at), Ok)?
         }
     };
     if !tenant.supposed {
-        gateway.uses.note(&tenant.key, at);
+        parts.uses.note(&tenant.key, at);
     }
     let auth_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let credential = credential.filter(|c| !is_gateway_key(&tenant, c));
-    let parsed = GatewayHeaders::parse(&head.headers, &gateway.settings.header_alias, &gateway.settings.trusted);
+    let parsed = GatewayHeaders::parse(&head.headers, &parts.settings.header_alias, &parts.settings.trusted);
     let (mut headers, mut bad_header) = match parsed {
         Ok(headers) => (headers, None),
         Err(fault) => (GatewayHeaders::default(), Some(fault)),
@@ -62,9 +83,9 @@ pub(crate) fn receive(
     if let Some(short) = &short {
         bad_header = bad_header.or_else(|| short.lead(&mut route, &mut headers).err());
     }
-    let keep = CapturePolicy::decide(gateway.settings.log_bodies, &tenant.org, &headers);
+    let keep = CapturePolicy::decide(parts.settings.log_bodies, &tenant.org, &headers);
     let trace = trace::id(&headers, at);
-    let span = trace::of(&headers, &trace, gateway.settings.traced);
+    let span = trace::of(&headers, &trace, parts.settings.traced);
     let metadata = merge_metadata(&tenant, &headers);
     let request = Box::new(Request {
         caller: Caller {
@@ -98,30 +119,14 @@ pub(crate) fn receive(
             call: None,
         },
     });
-    let refusal = bad_header.or_else(|| permit(gateway, &request)).or_else(|| unknown_route(&request));
-    let refusal = refusal.or_else(|| saved_only(gateway, &request));
+    let refusal = bad_header.or_else(|| permit(parts, &request)).or_else(|| unknown_route(&request));
+    let refusal = refusal.or_else(|| saved_only(parts, &request));
     let refusal = refusal.or_else(|| request.ask.headers.not_built.clone());
     let refusal = refusal.or_else(|| goes_round(&request));
     match refusal {
         Some(fault) => Err(Refused::of(fault, request)),
         None => Ok(request),
     }
-}
-
-/// The key that a control-plane request comes with, by its id, where it can be told without a signature; `Err` for a
-/// token from where too many unknown ones come. Whether it may do anything the admin service says.
-pub(super) fn standing(gateway: &Gateway, session: &Session) -> Result<Option<Uuid>, Fault> {
-    let (headers, aliases) = (&session.req_header().headers, &gateway.settings.header_alias);
-    let known = known_key(&gateway.live, headers, aliases);
-    if known.is_none()
-        && let Ok((text, _)) = credentials(headers, aliases)
-        && token::looks_signed(text)
-        && !gateway.issuers.knows(&KeyHash::of(text))
-        && gateway.shield.is_flooded_by(client_ip(session, &gateway.settings.trusted_proxies))
-    {
-        return Err(gateway.shield.unknown_keys());
-    }
-    Ok(known)
 }
 
 fn merge_metadata(tenant: &Tenant, headers: &GatewayHeaders) -> Vec<(String, String)> {

@@ -1,7 +1,7 @@
 //! Whom a request comes from: the tenant behind a key, a token or a short key, where it is in force and has a place here.
 //! Every refusal says of whom it is, as far as that is known. Knows no scope and no route but that of MCP servers.
 
-use crate::proxy::Gateway;
+use super::IntakeParts;
 use crate::proxy::refused::Refused;
 use crate::proxy::request::{Tenant, TenantGuardrails};
 use crate::proxy::short_keys::ShortKey;
@@ -22,12 +22,12 @@ pub(super) fn is_gateway_key(tenant: &Tenant, text: &str) -> bool {
 }
 
 pub(super) fn authenticate(
-    gateway: &Gateway,
+    parts: &IntakeParts<'_>,
     text: &str,
     from: Option<IpAddr>,
     now: Timestamp,
 ) -> Result<Arc<Tenant>, Refused> {
-    let world = gateway.live.current();
+    let world = parts.live.current();
     if let Some(tenant) = tenants::find(&world, text) {
         return in_force(&tenant.key, now).map(|()| tenant);
     }
@@ -36,16 +36,16 @@ pub(super) fn authenticate(
     let mut guest = None;
     let key = match known {
         Some(key) => key.clone(),
-        None if token::looks_signed(text) && gateway.shield.is_flooded_by(from) && !gateway.issuers.knows(&hash) => {
+        None if token::looks_signed(text) && parts.shield.is_flooded_by(from) && !parts.issuers.knows(&hash) => {
             // To check a signature takes longer than all else.
-            return Err(gateway.shield.unknown_keys().into());
+            return Err(parts.shield.unknown_keys().into());
         }
         None if token::looks_signed(text) => {
-            let found = gateway.issuers.key(&world.snapshot, text, &hash, now);
-            found.map_err(|error| Refused::token(&error, gateway.issuers.named(&world.snapshot, text)))?
+            let found = parts.issuers.key(&world.snapshot, text, &hash, now);
+            found.map_err(|error| Refused::token(&error, parts.issuers.named(&world.snapshot, text)))?
         }
         None => {
-            guest = gateway.batches.callers.guest(&hash);
+            guest = parts.callers.guest(&hash);
             let of_guest = guest.as_ref().and_then(|guest| world.snapshot.key_by_id(guest.key));
             let unknown = || unknown_key(Stranger::unknown(Unwelcome::UnknownKey));
             of_guest.ok_or_else(unknown)?.clone()
@@ -71,8 +71,8 @@ pub(super) fn in_force(key: &Key, now: Timestamp) -> Result<(), Refused> {
 }
 
 /// Whom a short key stands for.
-pub(super) fn parent(gateway: &Gateway, short: &ShortKey, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
-    let world = gateway.live.current();
+pub(super) fn parent(parts: &IntakeParts<'_>, short: &ShortKey, now: Timestamp) -> Result<Arc<Tenant>, Refused> {
+    let world = parts.live.current();
     let unknown = || unknown_key(Stranger::unknown(Unwelcome::UnknownKey));
     let key = world.snapshot.key_by_id(short.parent()).ok_or_else(unknown)?.clone();
     in_force(&key, now)?;

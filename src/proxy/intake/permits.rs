@@ -1,7 +1,7 @@
 //! What a known caller may ask for: the scopes of routes of the data plane, and what its organisation wants told by saved
 //! objects alone. Limits and budgets are no business of this.
 
-use crate::proxy::Gateway;
+use super::IntakeParts;
 use crate::proxy::headers::SELF;
 use crate::proxy::request::{Request, Tenant};
 use gateway_domain::id::UserId;
@@ -22,7 +22,7 @@ fn scopes(tenant: &Tenant) -> Scopes {
 pub(in crate::proxy) const NO_MCP: &str = "The key lacks the scope mcp.invoke";
 
 /// The scope that routes of the data plane ask for.
-pub(super) fn permit(gateway: &Gateway, request: &Request) -> Option<Fault> {
+pub(super) fn permit(parts: &IntakeParts<'_>, request: &Request) -> Option<Fault> {
     const RENDER: Scope = Scope::named("prompts.render");
     let scopes = scopes(&request.caller.tenant);
     if request.is_rendered_only() {
@@ -31,7 +31,7 @@ pub(super) fn permit(gateway: &Gateway, request: &Request) -> Option<Fault> {
     }
     if request.ask.route.operation == Operation::McpSession {
         let opens = scopes.has(Scope::MCP_INVOKE)
-            || gateway.mcp.authorization().is_some_and(|signing_in| signing_in.admits(&request.caller.tenant));
+            || parts.signing_in.is_some_and(|signing_in| signing_in.admits(&request.caller.tenant));
         return (!opens).then(|| Fault::new(FaultKind::Forbidden, NO_MCP));
     }
     if request.ask.route.operation == Operation::A2aCard {
@@ -54,10 +54,10 @@ pub(super) fn unknown_route(request: &Request) -> Option<Fault> {
 }
 
 /// Saved-only mode: of several violations the first in this order is told.
-pub(super) fn saved_only(gateway: &Gateway, request: &Request) -> Option<Fault> {
+pub(super) fn saved_only(parts: &IntakeParts<'_>, request: &Request) -> Option<Fault> {
     let tenant = &request.caller.tenant;
     let here = tenant.world.snapshot.deployment(&tenant.org).is_some_and(|d| d.config.block_inline_config);
-    if !gateway.settings.block_inline_config && !tenant.org.block_inline_config && !here {
+    if !parts.settings.block_inline_config && !tenant.org.block_inline_config && !here {
         return None;
     }
     let headers = &request.ask.headers;

@@ -1,17 +1,17 @@
 //! What would become of a request: answered in the place of the exchange, from the plan that the exchange would have had. Only
 //! requests that the gateway supposes itself come here, by a pass that nobody outside can have.
 
-use super::json_bytes;
 use crate::price_list;
 use crate::proxy::client::answer_early;
 use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{CallParts, limits};
+use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::refused::Refused;
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::routing::Routing;
-use crate::proxy::{Ctx, Gateway, own_objects, prompt_target, shape, target};
 use crate::proxy::{body::BodyError, estimate};
+use crate::proxy::{catalogue, own_objects, prompt_calls, prompt_target, shape, target};
 use gateway_domain::config::Leaf;
 use gateway_domain::config::prospects::Prospect;
 use gateway_domain::price::price;
@@ -38,7 +38,10 @@ impl Gateway {
             None => {
                 content::read_content(session, &request.ask.route, self.settings.body_limits(), &mut ctx.held).await
             }
-            Some(_) => Box::pin(super::read_prompt(self, session, &mut request, &mut ctx.held)).await,
+            Some(_) => {
+                Box::pin(prompt_calls::read_content(session, &mut request, self.settings.body_limits(), &mut ctx.held))
+                    .await
+            }
         };
         match read {
             Ok(content) => request.ask.content = content,
@@ -59,7 +62,7 @@ impl Gateway {
     }
 
     async fn tell_explained(&self, session: &mut Session, request: &Request, told: Value) -> pingora::Result<bool> {
-        answer_early(session, json_answer(&self.names, request, json_bytes(&told))).await.map(|()| true)
+        answer_early(session, json_answer(&self.names, request, told.to_string().into())).await.map(|()| true)
     }
 }
 
@@ -75,7 +78,7 @@ fn asked(request: &Request) -> Value {
 async fn explanation(parts: &CallParts, request: &mut Request, routing: &Routing) -> Result<Value, Fault> {
     price_list::opened().await;
     let (told, caller) = (asked(request), limits(parts, request, routing, None).await);
-    let catalogued = super::catalogued(request, routing).await.is_some();
+    let catalogued = catalogue::catalogued(request, routing).await.is_some();
     let prospects = if catalogued { Vec::new() } else { routing.prospects(request)? };
     let mut targets = Vec::with_capacity(prospects.len());
     let mut own = None;

@@ -2,14 +2,12 @@
 //! go the way of every chat request, with all that holds for one; only to show what would be sent is answered here. What a
 //! prompt says is read from the request's own snapshot.
 
-use super::json_bytes;
-use crate::proxy::Gateway;
-use crate::proxy::body::{self, BodyError, Permit};
-use crate::proxy::client::answer_early;
-use crate::proxy::content::look;
-use crate::proxy::deliver::json_answer;
-use crate::proxy::record::{self, PendingRecords};
-use crate::proxy::request::{Content, PromptVerb, Request};
+use super::body::{self, BodyError, BodyLimits, Permit};
+use super::content::look;
+use super::deliver::ReplyNames;
+use super::record::PendingRecords;
+use super::recorded_answer::{self, RecordedAnswer};
+use super::request::{Content, PromptVerb, Request};
 use bytes::Bytes;
 use gateway_domain::prompt::{PromptCall, RenderedPrompt, render};
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -19,17 +17,16 @@ use std::time::Instant;
 
 /// Reads the body of the call, and gives that of the request that it stands for.
 pub(crate) async fn read_content(
-    gateway: &Gateway,
     session: &mut Session,
     request: &mut Request,
+    limits: BodyLimits,
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
-    let limits = gateway.settings.body_limits();
     let started = Instant::now();
     let sent = body::read(&mut session.downstream_session, limits, held).await?;
     let waited_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
     let made = rendered(request, sent.clone()).await.map_err(|fault| BodyError::Invalid(fault, sent.clone()))?;
-    let bytes = json_bytes(&Value::Object(made.request));
+    let bytes = Bytes::from(Value::Object(made.request).to_string());
     held.grow_to(sent.len() + bytes.len()).map_err(BodyError::Refused)?;
     name_provider(request, made.provider);
     if let Some(ask) = &mut request.ask.prompt {
@@ -67,17 +64,12 @@ fn name_provider(request: &mut Request, provider: Option<String>) {
 
 /// Shows what would be sent.
 pub(crate) async fn show(
-    gateway: &Gateway,
+    names: &ReplyNames,
     session: &mut Session,
     request: &Request,
     records: &mut PendingRecords,
 ) -> pingora::Result<bool> {
     let made: Value = serde_json::from_slice(&request.ask.content.bytes).unwrap_or_default();
-    let body = json_bytes(&json!({"success": true, "data": made}));
-    let mut record = record::of(request, &request.steps(), None, None, 1);
-    record.status = 200;
-    record.response_bytes = body.len() as u64;
-    record::finish(&mut record, request);
-    records.push(record);
-    answer_early(session, json_answer(&gateway.names, request, body)).await.map(|()| true)
+    let body = json!({"success": true, "data": made});
+    recorded_answer::deliver(names, session, RecordedAnswer { request, routing: None, body }, records).await
 }

@@ -10,6 +10,7 @@ use gateway_domain::config::{ProviderRef, split_model};
 use gateway_domain::price::{CatalogModel, DEPLOYING, PriceBook, PriceQuery};
 use gateway_domain::snapshot::{ManagedProvider, Upstream};
 use gateway_domain::{Fault, FaultKind};
+
 use listing::Listing;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;

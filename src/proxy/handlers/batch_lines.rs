@@ -1,7 +1,6 @@
 //! Lines of a batch that a provider runs itself. They come by the door as all lines do, and nothing is asked: one that is to
 //! go up is told as it would be asked, and one that was answered is counted, in the place of the exchange.
 
-use super::json_bytes;
 use crate::batches::{AnswerToJudge, BookedAnswer, LineTask};
 use crate::guardrails::HookNotes;
 use crate::proxy::body::BodyError;
@@ -9,9 +8,9 @@ use crate::proxy::client::answer_early;
 use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{JudgedLine, LedLine, LineJudge, LineRead, LineTarget, book, denied};
+use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::refused::Refused;
 use crate::proxy::request::Request;
-use crate::proxy::{Ctx, Gateway};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use gateway_guardrails::{DENIED_TYPE, HookResult};
@@ -99,7 +98,7 @@ impl Gateway {
             }
             _ => {
                 ctx.records.push(book(&self.calls, (request, &routing), booked).await?);
-                return Ok(json_bytes(&json!({ "counted": true })));
+                return Ok(json!({ "counted": true }).to_string().into());
             }
         };
         let (told, notes) = self.judged(line, booked.judged.as_ref(), &read).await?;

@@ -1,0 +1,43 @@
+//! What one request gathers on its way through the phases; filled by them, and the same for requests of every kind.
+
+use crate::batches::LineGuest;
+use crate::clock;
+use crate::in_flight::InFlightGuard;
+use crate::proxy::admission_guard::ConcurrencySlot;
+use crate::proxy::body::{Budget, Permit};
+use crate::proxy::mcp::LegacyAsk;
+use crate::proxy::record::PendingRecords;
+use gateway_domain::Timestamp;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One for each request.
+pub(crate) struct Ctx {
+    pub(crate) started: Instant,
+    pub(crate) at: Timestamp,
+    pub(crate) held: Permit,
+    pub(crate) records: PendingRecords,
+    /// Of a key that has a bound, until the request is over.
+    pub(crate) seat: Option<ConcurrencySlot>,
+    /// Of a request whose key is known.
+    pub(crate) flight: Option<InFlightGuard>,
+    /// Of a line of a batch, which is told what it cost.
+    pub(crate) line: Option<Arc<LineGuest>>,
+    /// Of a client of MCP servers that speaks as of 2024-11-05.
+    pub(crate) legacy: Option<LegacyAsk>,
+}
+
+impl Ctx {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+        Self {
+            started: Instant::now(),
+            at: clock::now(),
+            held: Permit::new(budget),
+            records: PendingRecords::default(),
+            seat: None,
+            flight: None,
+            line: None,
+            legacy: None,
+        }
+    }
+}
