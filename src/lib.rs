@@ -20,9 +20,11 @@ mod kept_objects;
 mod kept_responses;
 mod limits;
 mod mcp_lines;
+mod own_records;
 mod peers;
 mod price_list;
 mod proxy;
+mod record_standing;
 mod runtime_config;
 mod secrets;
 mod serve;
@@ -32,11 +34,10 @@ mod telemetry;
 mod token_counter;
 mod units;
 mod usage_checkpoint;
-mod writer;
 
 // Under the names that the modules of the program know them by.
 use gateway_mock as mock;
-use gateway_records::{metrics, otlp};
+use gateway_records::{metrics, otlp, writer};
 use gateway_upstream as upstream;
 use gateway_upstream::outbound;
 

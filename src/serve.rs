@@ -44,18 +44,20 @@ use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
 use crate::otlp::Otlp;
 use crate::outbound::Outbound;
+use crate::own_records::OwnRecords;
 use crate::peers::Peers;
 use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
     Gateway, InlineConfigs, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
+use crate::record_standing;
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs};
 use crate::usage_checkpoint::{UsageCheckpoint, UsageCounting};
-use crate::writer::{OwnRecords, RecordPath, RecordQueues, WithOpinions, Writer};
+use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer, WriterTrouble};
 pub(crate) use blob_places::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
@@ -116,7 +118,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let calling = Calling::new(&settings, &booted, booked_records, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let uses = key_uses::start(control.handle(), &booted, &metrics)?;
-    let ports = app_ports((&issuers, &uses), &accounts, &door, queues.own);
+    let (rules, log_bodies) = (log_headers(&settings), settings.log_bodies);
+    let own = OwnRecords { queue: queues.awaited, rules, log_bodies };
+    let ports = app_ports((&issuers, &uses), &accounts, &door, own);
     let batches = batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?;
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, (&limits, &batches));
     let told = NodeParts { metrics: &metrics, health: &parts, control: &control, calling: &calling };
@@ -394,6 +398,8 @@ fn start_writer(
     let opened = Journal::open(&dir, settings.journal_max.0 as u64);
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
     let accounts = usage_checkpoint::open(booted, settings, counting, &journal, control)?;
+    let trouble = WriterTrouble::default();
+    record_standing::report(parts, metrics, &trouble);
     let (gauge, are_off) = (journal.gauge(), settings.log_store_url.as_deref() == Some("off:"));
     let way = RecordPath {
         journal,
@@ -402,16 +408,15 @@ fn start_writer(
         ledger: Some(accounts.clone()),
         runtime: control.handle().clone(),
         metrics: metrics.clone(),
-        parts: parts.clone(),
         access_log: settings.access_log,
         strangers: strangers.lines,
         off: are_off,
         otlp,
-        told: (log_headers(settings), settings.log_bodies),
+        trouble: trouble.clone(),
     };
     let (queues, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
     let booked_records = BookedRecords {
-        own: queues.own.clone(),
+        queue: queues.awaited.clone(),
         store: booted.logs.clone(),
         journal: gauge,
         node: crate::usage_checkpoint::node_id(&settings.data_dir)?,

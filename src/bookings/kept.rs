@@ -2,7 +2,7 @@
 //! where nobody can say. Knows no batch and no price.
 
 use super::{LineStamp, UnsureLines, now_secs};
-use crate::writer::OwnRecords;
+use crate::writer::AwaitedRecords;
 use gateway_domain::Timestamp;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{RecordQuery, StoreError};
@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Where records are kept, and found.
 pub(crate) struct BookedRecords {
-    pub(crate) own: OwnRecords,
+    pub(crate) queue: AwaitedRecords,
     pub(crate) store: Arc<dyn RecordQuery>,
     pub(crate) journal: Gauge,
     /// Of this data folder.
@@ -45,7 +45,7 @@ impl BookedRecords {
     /// They are in the journal when this returns, unless it takes none: then they are lost and counted as such, as all are.
     pub(crate) async fn keep(&self, records: Vec<LogRecord>) {
         if !self.are_off && !records.is_empty() {
-            self.own.keep(records).await;
+            self.queue.keep(records).await;
         }
     }
 

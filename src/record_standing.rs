@@ -4,14 +4,15 @@ use crate::clock;
 use crate::health::HealthComponents;
 use crate::metrics::Metrics;
 use gateway_admin::Part;
-use gateway_records::Degraded;
+use gateway_records::writer::WriterTrouble;
 use gateway_store::journal::Depth;
 use serde_json::json;
 
 /// Of the journal's bound, in percent: from here on an operator has to act before records go.
 const NEARLY_FULL: u64 = 90;
 
-pub(super) fn report(parts: &HealthComponents, metrics: &Metrics, shedding: &Degraded, away: &Degraded) {
+pub(crate) fn report(parts: &HealthComponents, metrics: &Metrics, trouble: &WriterTrouble) {
+    let WriterTrouble { shedding, away } = trouble;
     let (counts, shedding, behind) = (metrics.clone(), shedding.clone(), away.clone());
     parts.add(move || {
         let depth = counts.journal();

@@ -6,17 +6,24 @@ use gateway_domain::ports::{Feedbacks, Fut, RecordAppend, StoreError};
 use gateway_domain::record::LogRecord;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
+use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// A store of records, and beside it what they say of calls.
-pub(crate) struct WithOpinions {
+pub struct WithOpinions {
     store: Arc<dyn RecordAppend>,
     feedbacks: Arc<dyn Feedbacks>,
 }
 
+impl fmt::Debug for WithOpinions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WithOpinions")
+    }
+}
+
 impl WithOpinions {
-    pub(crate) fn new(store: Arc<dyn RecordAppend>, feedbacks: Arc<dyn Feedbacks>) -> Self {
+    pub fn new(store: Arc<dyn RecordAppend>, feedbacks: Arc<dyn Feedbacks>) -> Self {
         Self { store, feedbacks }
     }
 }

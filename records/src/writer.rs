@@ -1,29 +1,27 @@
 //! Records on their way out: a bounded queue fed by the hot path, and one thread that prices them, books the
 //! metrics, writes the access log and puts them into the journal, a batch at a time. From there a second thread
-//! takes them to the store.
+//! takes them to the store. Knows no request; how the two do is for others to show.
 
 mod access;
+mod awaited;
 mod opinions;
-mod own;
 mod shipping;
-mod standing;
 
-pub(crate) use opinions::WithOpinions;
-pub(crate) use own::OwnRecords;
+pub use awaited::AwaitedRecords;
+pub use opinions::WithOpinions;
 
-use crate::health::HealthComponents;
+use crate::Degraded;
 use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
-use crate::units::LogBodies;
+use awaited::{AwaitedBatch, WhoseRecords};
 use gateway_domain::NanoUsd;
 use gateway_domain::ports::{Ledger, RecordAppend};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
-use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position, mask};
+use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position};
 use gateway_domain::stranger::TurnedAway;
-use gateway_records::Degraded;
 use gateway_store::journal::{Journal, Shipper};
-use own::{OwnBatch, WhoseRecords};
 use shipping::Shipping;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
@@ -40,7 +38,7 @@ const BATCH: usize = 1_024;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What guardrails said, to be put into words by the writer.
-pub(crate) trait HookWords: std::fmt::Debug + Send {
+pub trait HookWords: fmt::Debug + Send {
     fn into_told(self: Box<Self>) -> Option<Box<Hooked>>;
 }
 
@@ -63,7 +61,7 @@ impl QueuedRecord {
 
 /// The hot path's end of the queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Records {
+pub struct Records {
     queue: Sender<QueuedRecord>,
     metrics: Metrics,
     off: bool,
@@ -71,7 +69,7 @@ pub(crate) struct Records {
 
 impl Records {
     /// Never waits: a full queue drops the record and counts it.
-    pub(crate) fn send(&self, record: Box<LogRecord>, words: Option<Box<dyn HookWords>>) {
+    pub fn send(&self, record: Box<LogRecord>, words: Option<Box<dyn HookWords>>) {
         if self.off {
             return;
         }
@@ -84,34 +82,48 @@ impl Records {
 }
 
 /// What records pass through.
-pub(crate) struct RecordPath {
-    pub(crate) journal: Journal,
-    pub(crate) shipper: Shipper,
-    pub(crate) store: Arc<dyn RecordAppend>,
+pub struct RecordPath {
+    pub journal: Journal,
+    pub shipper: Shipper,
+    pub store: Arc<dyn RecordAppend>,
     /// Counts what was recorded, for good.
-    pub(crate) ledger: Option<Arc<dyn Ledger>>,
-    pub(crate) runtime: Handle,
-    pub(crate) metrics: Metrics,
-    pub(crate) parts: HealthComponents,
-    pub(crate) access_log: bool,
+    pub ledger: Option<Arc<dyn Ledger>>,
+    pub runtime: Handle,
+    pub metrics: Metrics,
+    pub access_log: bool,
     /// Callers that were not let in, for the access log.
-    pub(crate) strangers: Option<Receiver<TurnedAway>>,
+    pub strangers: Option<Receiver<TurnedAway>>,
     /// No record leaves the hot path: only to measure what the way behind it costs.
-    pub(crate) off: bool,
-    pub(crate) otlp: Option<Otlp>,
-    /// What of the messages of calls that clients tell of is kept, and how.
-    pub(crate) told: (mask::Rules, LogBodies),
+    pub off: bool,
+    pub otlp: Option<Otlp>,
+    pub trouble: WriterTrouble,
+}
+
+impl fmt::Debug for RecordPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordPath").field("journal", &self.journal).finish_non_exhaustive()
+    }
 }
 
 /// Where records come in.
-pub(crate) struct RecordQueues {
-    pub(crate) records: Records,
-    pub(crate) own: OwnRecords,
+#[derive(Debug)]
+pub struct RecordQueues {
+    pub records: Records,
+    pub awaited: AwaitedRecords,
+}
+
+/// What the threads say of themselves.
+#[derive(Clone, Debug, Default)]
+pub struct WriterTrouble {
+    /// Set while the disk takes no records.
+    pub shedding: Degraded,
+    /// Set while the store takes nothing.
+    pub away: Degraded,
 }
 
 /// The two threads.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     stopping: Arc<AtomicBool>,
     deadline: watch::Sender<Option<Instant>>,
     writing: Option<JoinHandle<()>>,
@@ -120,7 +132,7 @@ pub(crate) struct Writer {
 
 struct Work {
     queue: Receiver<QueuedRecord>,
-    own: Receiver<OwnBatch>,
+    awaited: Receiver<AwaitedBatch>,
     strangers: Option<Receiver<TurnedAway>>,
     journal: Journal,
     ledger: Option<Arc<dyn Ledger>>,
@@ -137,23 +149,11 @@ struct Work {
 }
 
 impl Writer {
-    pub(crate) fn start(way: RecordPath) -> std::io::Result<(RecordQueues, Self)> {
-        let RecordPath {
-            journal,
-            shipper,
-            store,
-            ledger,
-            runtime,
-            metrics,
-            parts,
-            access_log,
-            strangers,
-            off,
-            otlp,
-            told: (rules, log_bodies),
-        } = way;
+    pub fn start(way: RecordPath) -> std::io::Result<(RecordQueues, Self)> {
+        let RecordPath { journal, shipper, store, ledger, runtime, metrics, access_log, strangers, off, otlp, trouble } =
+            way;
         let (tx, rx) = channel(QUEUE);
-        let (own, told) = OwnRecords::new(rules, log_bodies);
+        let (awaited, waiting) = AwaitedRecords::new();
         let (deadline, ends) = watch::channel(None);
         metrics.watch_journal(journal.gauge());
         let queue = tx.downgrade();
@@ -161,14 +161,13 @@ impl Writer {
             move || queue.upgrade().map_or(0, |q: Sender<QueuedRecord>| (q.max_capacity() - q.capacity()) as u64);
         let help = "Records that wait for the writer, 65,536 at most";
         metrics.watch("gateway_records_queue_depth", help, depth).map_err(std::io::Error::other)?;
-        let (shedding, away) = (Degraded::default(), Degraded::default());
-        standing::report(&parts, &metrics, &shedding, &away);
+        let WriterTrouble { shedding, away } = trouble;
         let shipping = Shipping { shipper, store, runtime, metrics: metrics.clone(), away, ends };
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));
         let work = Work {
             queue: rx,
-            own: told,
+            awaited: waiting,
             strangers,
             journal,
             ledger,
@@ -182,12 +181,12 @@ impl Writer {
         };
         let writing = std::thread::Builder::new().name("record-writer".into()).spawn(move || work.run())?;
         let writer = Self { stopping, deadline, writing: Some(writing), shipping: Some(shipping) };
-        Ok((RecordQueues { records: Records { queue: tx, metrics, off }, own }, writer))
+        Ok((RecordQueues { records: Records { queue: tx, metrics, off }, awaited }, writer))
     }
 
     /// Empties the queue into the journal, and gives the store so long to take what is there: the rest is the next
     /// process's.
-    pub(crate) fn stop(&mut self, patience: Duration) {
+    pub fn stop(&mut self, patience: Duration) {
         self.stopping.store(true, Ordering::Release);
         join(self.writing.take());
         self.deadline.send_replace(Some(Instant::now() + patience));
@@ -221,7 +220,7 @@ impl Work {
                 self.write(&mut batch);
                 batch.clear();
             }
-            while let Ok(mut told) = self.own.try_recv() {
+            while let Ok(mut told) = self.awaited.try_recv() {
                 let kept = match told.whose {
                     WhoseRecords::Gateway => self.write(&mut told.records),
                     WhoseRecords::Clients => {
@@ -308,7 +307,7 @@ fn prepare(batch: &mut [LogRecord]) {
 }
 
 /// What has a price of its own came with it.
-pub(crate) fn cost_of(record: &LogRecord) -> Option<NanoUsd> {
+pub fn cost_of(record: &LogRecord) -> Option<NanoUsd> {
     cost(record).or(record.cost)
 }
 

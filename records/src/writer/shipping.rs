@@ -1,10 +1,10 @@
 //! From the journal to the store, in order. A store that is slow or away makes the journal wait, not the gateway;
 //! a record that the store refuses for good is singled out, so that it holds up no other.
 
+use crate::Degraded;
 use crate::metrics::{Loss, Metrics};
 use gateway_domain::ports::{RecordAppend, StoreError};
 use gateway_domain::record::LogRecord;
-use gateway_records::Degraded;
 use gateway_store::journal::{Shipment, Shipper};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
