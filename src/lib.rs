@@ -3,6 +3,7 @@
 
 mod batches;
 mod bookings;
+mod budget_alerts;
 mod cache;
 mod cli;
 mod clock;
@@ -20,6 +21,7 @@ mod kept_objects;
 mod kept_responses;
 mod limits;
 mod mcp_lines;
+mod node_id;
 mod own_records;
 mod peers;
 mod price_list;
@@ -33,11 +35,10 @@ mod strangers;
 mod telemetry;
 mod token_counter;
 mod units;
-mod usage_checkpoint;
 
 // Under the names that the modules of the program know them by.
 use gateway_mock as mock;
-use gateway_records::{metrics, otlp, writer};
+use gateway_records::{metrics, otlp, usage_checkpoint, writer};
 use gateway_upstream as upstream;
 use gateway_upstream::outbound;
 

@@ -42,6 +42,7 @@ use crate::limits::{LimitOutlook, Limits};
 use crate::mcp_lines::OpenLines;
 use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
+use crate::node_id::node_id;
 use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::own_records::OwnRecords;
@@ -419,7 +420,7 @@ fn start_writer(
         queue: queues.awaited.clone(),
         store: booted.logs.clone(),
         journal: gauge,
-        node: crate::usage_checkpoint::node_id(&settings.data_dir)?,
+        node: node_id(&settings.data_dir)?,
         are_off,
     };
     Ok(Recording { queues, writer, accounts, booked_records, door, rows: strangers.rows })

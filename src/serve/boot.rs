@@ -4,6 +4,7 @@ use super::leftovers::Leftovers;
 use super::process::Process;
 use super::{aliases, blob_places};
 use crate::batches::NEVER_REFUSED;
+use crate::clock;
 use crate::health::HealthComponents;
 use crate::issuers::Issuers;
 use crate::kept_objects::{KeptObjectBounds, KeptObjectNotes};
@@ -307,7 +308,7 @@ pub(crate) fn app(booted: &Booted, process: Arc<Process>, ports: AppPorts, setti
         wanted_syncs: (!settings.mcp_sync_interval.0.is_zero()).then(Arc::default),
         data_service: settings.data_service_token.as_deref().map(KeyHash::of),
         settings: Arc::from([]),
-        clock: crate::clock::now,
+        clock: clock::now,
         random: gateway_admin::system_random,
     }
 }
@@ -430,7 +431,7 @@ pub(crate) async fn detached(settings: &Settings) -> Result<App, String> {
         return Err("the database does not answer".to_owned());
     }
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
-    let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone()));
+    let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone(), clock::now));
     let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
     let ports = AppPorts {

@@ -5,9 +5,9 @@ use crate::health::HealthComponents;
 use crate::kept_responses::{KeepBounds, KeptResponseFigures, KeptResponses};
 use crate::limits::{Limits, Shared};
 use crate::metrics::Metrics;
+use crate::node_id::node_id;
 use crate::peers::Peers;
 use crate::settings::Settings;
-use crate::usage_checkpoint;
 use gateway_admin::Part;
 use gateway_domain::ports::IdSeal;
 use gateway_policies::Ledger;
@@ -52,7 +52,7 @@ pub(super) fn limits(
     Ok(Arc::new(match redis {
         None => Limits::alone(ledger, peers),
         Some(redis) => {
-            let site = usage_checkpoint::node_id(&settings.data_dir)?;
+            let site = node_id(&settings.data_dir)?;
             let site = site.parse().map_err(|_| "node.id: is not an id; remove it".to_owned())?;
             let shared = Shared::start(redis, site, ledger.clone(), control.handle());
             Limits::sharing(ledger, peers, shared)

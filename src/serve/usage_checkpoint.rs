@@ -1,10 +1,13 @@
 //! Sets up what keeps the counts of limits over restarts.
 
 use super::boot::Booted;
+use crate::budget_alerts::BudgetAlerts;
+use crate::clock;
 use crate::guardrails::Guardrails;
+use crate::node_id::node_id;
 use crate::settings::Settings;
 use crate::upstream::Programs;
-use crate::usage_checkpoint::{Alerts, LeftSegments, UsageCheckpoint, UsageCounting, node_id};
+use crate::usage_checkpoint::{LeftSegments, NodePlace, UsageCheckpoint, UsageCounting};
 use gateway_admin::App;
 use gateway_store::KeyUseLog;
 use gateway_store::journal::Journal;
@@ -24,7 +27,8 @@ pub(super) fn open(
 ) -> Result<Arc<UsageCheckpoint>, String> {
     let node = node_id(&settings.data_dir)?;
     let left = LeftSegments { dir: settings.data_dir.join("journal"), segments: journal.segments() };
-    let accounts = Arc::new(UsageCheckpoint::new(booted.database.clone(), counting, node, left));
+    let accounts =
+        Arc::new(UsageCheckpoint::new(booted.database.clone(), counting, NodePlace { node, left }, clock::now));
     if !booted.away {
         control.block_on(accounts.recover_soon());
     }
@@ -45,8 +49,8 @@ pub(super) fn start(
         }
         Some(_) => return Err("--alert-webhook must be an http:// or https:// URL".to_owned()),
     };
-    let alerts = Alerts { app: app.clone(), live: booted.live.clone(), webhook, runtime: runtime.clone() };
-    accounts.start(runtime, alerts);
+    let alerts = BudgetAlerts { app: app.clone(), live: booted.live.clone(), webhook, runtime: runtime.clone() };
+    accounts.start(runtime, Arc::new(alerts));
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 //! Segments of a process that still lives (an upgrade) are its own: what it puts into the database is heard of.
 
 use super::{Pending, UsageCheckpoint, delta};
-use crate::clock;
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::Position;
 use gateway_store::journal;
@@ -10,29 +9,13 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// A start does not wait longer for a database that is away; counters come as soon as it is back.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The name of a data folder, made at its first use: counters that are each node's own are found by it.
-pub(crate) fn node_id(data_dir: &Path) -> Result<String, String> {
-    let path = data_dir.join("node.id");
-    let told = |e: io::Error| format!("{}: {e}", path.display());
-    match std::fs::read_to_string(&path) {
-        Ok(text) if Uuid::parse_str(text.trim()).is_ok() => return Ok(text.trim().to_owned()),
-        Ok(_) => {}
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => return Err(told(e)),
-    }
-    let id = crate::ids::next(clock::now()).to_string();
-    std::fs::write(&path, &id).map_err(told)?;
-    Ok(id)
-}
-
 impl UsageCheckpoint {
     /// At start, before anything is served.
-    pub(crate) async fn recover_soon(&self) {
+    pub async fn recover_soon(&self) {
         let outcome = tokio::time::timeout(PATIENCE, self.recover()).await;
         let error = match outcome {
             Ok(Ok(())) => return,

@@ -1,23 +1,19 @@
 //! What limits have counted, kept over restarts: charges are added up in the journal's order and put into the database
 //! every second, with how far they go; after a kill the rest is replayed from the journal. Totals come back from
-//! there too, so that nodes hear of each other. Knows no limit; requests never wait for it.
+//! there too, so that nodes hear of each other. Knows no limit; requests never wait for it. The clock is handed in.
 
-mod alerts;
 mod recovery;
 mod standings;
 
-pub(crate) use alerts::Alerts;
-pub(crate) use recovery::node_id;
-
-use crate::clock;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Charge, Counters, Keep, Slot};
-use gateway_domain::ports::{self, StoreError};
+use gateway_domain::ports::{self, Fut, StoreError};
 use gateway_domain::record::{LogRecord, Position};
 use gateway_policies::{Delta, Ledger, Total};
 use gateway_store::{Count, Database, Part};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -31,33 +27,59 @@ const CATCH_UP: Duration = Duration::from_millis(500);
 /// Counters that ended are of use to nobody; the margin is for clocks.
 const ENDED_MICROS: i64 = 86_400 * 1_000_000;
 
-pub(crate) struct UsageCheckpoint {
+pub struct UsageCheckpoint {
     database: Database,
     /// What this process counts by, or knows beside what a shared backend counts.
     ledger: Arc<Ledger>,
     counters: Arc<dyn Counters>,
     /// Of this data folder.
     node: String,
+    clock: fn() -> Timestamp,
     pending: Mutex<Pending>,
     /// One flush at a time; the last tick that was heard of.
     heard: tokio::sync::Mutex<i64>,
     left: LeftSegments,
-    alerts: OnceLock<Alerts>,
+    watch: OnceLock<Arc<dyn CountWatch>>,
     /// How often all that was recorded had been heard of.
     caught_up: watch::Sender<u64>,
 }
 
+/// Hears of counts that changed, at whichever node.
+pub trait CountWatch: Send + Sync {
+    fn look<'a>(&'a self, database: &'a Database, changed: &'a [Count]) -> Fut<'a, Result<(), StoreError>>;
+}
+
+/// Which node this is, by its data folder, and what earlier processes left there.
+#[derive(Debug, Default)]
+pub struct NodePlace {
+    pub node: String,
+    pub left: LeftSegments,
+}
+
 /// Segments that ended processes left behind in the journal's folder.
-pub(crate) struct LeftSegments {
-    pub(crate) dir: PathBuf,
-    pub(crate) segments: Vec<u64>,
+#[derive(Debug, Default)]
+pub struct LeftSegments {
+    pub dir: PathBuf,
+    pub segments: Vec<u64>,
 }
 
 /// What counts in this process: what it counts by itself, and what limits are asked of, which may be shared.
 #[derive(Clone)]
-pub(crate) struct UsageCounting {
-    pub(crate) ledger: Arc<Ledger>,
-    pub(crate) counters: Arc<dyn Counters>,
+pub struct UsageCounting {
+    pub ledger: Arc<Ledger>,
+    pub counters: Arc<dyn Counters>,
+}
+
+impl fmt::Debug for UsageCheckpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UsageCheckpoint").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for UsageCounting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UsageCounting")
+    }
 }
 
 /// What is about to be put into the database.
@@ -151,30 +173,32 @@ impl ports::Ledger for UsageCheckpoint {
 }
 
 impl UsageCheckpoint {
-    pub(crate) fn new(database: Database, counting: UsageCounting, node: String, left: LeftSegments) -> Self {
+    pub fn new(database: Database, counting: UsageCounting, place: NodePlace, clock: fn() -> Timestamp) -> Self {
+        let NodePlace { node, left } = place;
         Self {
             database,
             ledger: counting.ledger,
             counters: counting.counters,
             node,
+            clock,
             pending: Mutex::default(),
             heard: tokio::sync::Mutex::new(-1),
             left,
-            alerts: OnceLock::new(),
+            watch: OnceLock::new(),
             caught_up: watch::Sender::default(),
         }
     }
 
-    /// For commands that count nothing but need an [`gateway_admin::App`].
-    pub(crate) fn detached(database: Database) -> Self {
+    /// For commands that count nothing but hand out who knows.
+    pub fn detached(database: Database, clock: fn() -> Timestamp) -> Self {
         let ledger = Arc::new(Ledger::default());
         let counting = UsageCounting { ledger: ledger.clone(), counters: ledger };
-        Self::new(database, counting, String::new(), LeftSegments { dir: PathBuf::new(), segments: Vec::new() })
+        Self::new(database, counting, NodePlace::default(), clock)
     }
 
-    /// Recovers if that is still to be done, and goes on every second. Alerts are sent from here on.
-    pub(crate) fn start(self: &Arc<Self>, runtime: &Handle, alerts: Alerts) {
-        if self.alerts.set(alerts).is_err() {
+    /// Recovers if that is still to be done, and goes on every second. `watch` hears of what changes from here on.
+    pub fn start(self: &Arc<Self>, runtime: &Handle, watch: Arc<dyn CountWatch>) {
+        if self.watch.set(watch).is_err() {
             return;
         }
         let accounts = self.clone();
@@ -193,7 +217,9 @@ impl UsageCheckpoint {
                 away = done.is_err();
                 if !away && purged.is_none_or(|at| at.elapsed() >= PURGE) {
                     purged = Some(Instant::now());
-                    if let Err(error) = accounts.database.forget_counts(clock::now().plus_micros(-ENDED_MICROS)).await {
+                    if let Err(error) =
+                        accounts.database.forget_counts((accounts.clock)().plus_micros(-ENDED_MICROS)).await
+                    {
                         tracing::warn!(%error, "ended counters could not be forgotten");
                     }
                 }
@@ -224,12 +250,12 @@ impl UsageCheckpoint {
     }
 
     /// Puts down what is pending, and hears what others put down.
-    pub(crate) async fn flush(&self) -> Result<(), StoreError> {
+    pub async fn flush(&self) -> Result<(), StoreError> {
         let mut heard = self.heard.lock().await;
         self.write().await?;
         let changed = self.hear(&mut heard).await?;
-        if let Some(alerts) = self.alerts.get() {
-            alerts.look(&self.database, &changed).await?;
+        if let Some(watch) = self.watch.get() {
+            watch.look(&self.database, &changed).await?;
         }
         Ok(())
     }
@@ -257,7 +283,7 @@ impl UsageCheckpoint {
     }
 
     async fn hear(&self, heard: &mut i64) -> Result<Vec<Count>, StoreError> {
-        let changed = self.database.counts(&self.node, *heard, clock::now()).await?;
+        let changed = self.database.counts(&self.node, *heard, (self.clock)()).await?;
         // Below nothing, the rest is still to be added: what this process knows is right.
         let totals: Vec<Total> = changed.iter().filter_map(total).collect();
         self.ledger.absorb(&totals);
@@ -276,6 +302,6 @@ fn total(count: &Count) -> Option<Total> {
 }
 
 /// Budgets are one count for all nodes.
-fn is_budget(count: &Count, now: Timestamp) -> bool {
+pub fn is_budget(count: &Count, now: Timestamp) -> bool {
     count.keep == Keep::Shared && count.slot.began <= now && count.ends > now
 }

@@ -2,7 +2,6 @@
 //! a moment ago.
 
 use super::UsageCheckpoint;
-use crate::clock;
 use gateway_domain::counters::{Change, Keep, Slot};
 use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreError, Which};
 use gateway_domain::record::Page;
@@ -15,7 +14,7 @@ impl Standings for UsageCheckpoint {
     fn entities<'a>(&'a self, query: &'a EntityQuery) -> Fut<'a, Result<Page<Entity>, StoreError>> {
         Box::pin(async {
             self.flush().await?;
-            let page = self.database.count_page(query, clock::now()).await?;
+            let page = self.database.count_page(query, (self.clock)()).await?;
             let rows = page.rows.iter().map(|count| self.entity(count, query.limit)).collect();
             Ok(Page { rows, ..Page::of(page.total) })
         })
@@ -24,7 +23,7 @@ impl Standings for UsageCheckpoint {
     fn totals<'a>(&'a self, holders: &'a [(Holder, &'a Budget)]) -> Fut<'a, Result<Vec<Option<Entity>>, StoreError>> {
         Box::pin(async move {
             self.flush().await?;
-            let now = clock::now();
+            let now = (self.clock)();
             let asked: HashSet<Holder> = holders.iter().map(|(holder, _)| *holder).collect();
             let asked: Vec<Holder> = asked.into_iter().collect();
             let counts = self.database.counts_of_all(&asked, now).await?;
@@ -41,7 +40,7 @@ impl Standings for UsageCheckpoint {
         Box::pin(async move {
             self.catch_up().await;
             self.flush().await?;
-            let now = clock::now();
+            let now = (self.clock)();
             let counts = self.database.counts_of(holder, which, now).await?;
             let used: Vec<u64> = counts.iter().map(|count| self.used(count)).collect();
             let changes: Vec<Change> = counts.iter().zip(&used).map(|(count, used)| nothing(count, *used)).collect();

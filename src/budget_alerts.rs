@@ -1,16 +1,16 @@
 //! Alerts of budgets: a line in the audit trail and a call to the operator's webhook, once for each time that a
 //! threshold or a limit is reached, on one of all nodes. Looks at what changed, never at a request.
 
-use super::is_budget;
 use crate::clock;
 use crate::outbound::{self, Outbound};
 use crate::runtime_config::ConfigHandle;
 use gateway_admin::{Alert, App, BudgetMail};
 use gateway_domain::counters::Measured;
-use gateway_domain::ports::{Holder, Live as _, StoreError};
+use gateway_domain::ports::{Fut, Holder, Live as _, StoreError};
 use gateway_domain::resource::budget::{Amount, Budget, Spend};
 use gateway_domain::resource::limits::Limits;
 use gateway_domain::snapshot::Snapshot;
+use gateway_records::usage_checkpoint::{CountWatch, is_budget};
 use gateway_store::{Count, Database};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 /// Between tries of a webhook that does not answer well.
 const PAUSES: [u64; 4] = [1, 5, 30, 120];
 
-pub(crate) struct Alerts {
+pub(crate) struct BudgetAlerts {
     pub(crate) app: App,
     pub(crate) live: Arc<ConfigHandle>,
     /// Where the operator wants to hear of them.
@@ -32,8 +32,14 @@ const NOTHING: i64 = 0;
 const THRESHOLD: i64 = 1;
 const LIMIT: i64 = 2;
 
-impl Alerts {
-    pub(super) async fn look(&self, database: &Database, changed: &[Count]) -> Result<(), StoreError> {
+impl CountWatch for BudgetAlerts {
+    fn look<'a>(&'a self, database: &'a Database, changed: &'a [Count]) -> Fut<'a, Result<(), StoreError>> {
+        Box::pin(self.look_at(database, changed))
+    }
+}
+
+impl BudgetAlerts {
+    async fn look_at(&self, database: &Database, changed: &[Count]) -> Result<(), StoreError> {
         let now = clock::now();
         let snapshot = self.live.snapshot();
         for count in changed.iter().filter(|count| is_budget(count, now)) {
