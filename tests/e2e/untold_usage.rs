@@ -61,6 +61,27 @@ async fn speech_whose_events_break_off_is_billed_by_the_sound_that_came() {
 }
 
 #[tokio::test]
+async fn an_admins_price_of_a_second_of_sound_that_was_made_is_in_force() {
+    let sound = wav(60);
+    let (gateway, _upstream) = openai(move || reply::whole(200, &[("content-type", "audio/wav")], &sound)).await;
+    let rates = json!({ "additional_units": { "second_out": { "price": 0.5 } } });
+    let price = json!({ "type": "static", "pay_as_you_go": rates });
+    let own = json!({ "models": [{ "slug": "own-voice", "enabled": true, "pricing_config": price }] });
+    gateway.admin().put("/integrations/main-integration/models", &own).await.expect(200);
+    let shown = gateway.admin().get("/integrations/main-integration/models").await.expect(200).text();
+    assert!(shown.contains("\"second_out\""), "{shown}");
+    let body = json!({ "model": "own-voice", "input": "a".repeat(400), "voice": "alloy", "response_format": "wav" });
+    ask(&gateway, "/v1/audio/speech", "own").provider("@main").json(&body).send().await.expect(200);
+    let metrics = told(&gateway, "own").await;
+    assert!((cents(&metrics) - 30.0).abs() < 0.1, "a minute at half a cent a second: {metrics}");
+    let factors = json!({ "pricing_adjustments": { "multiplier": { "additional_units": { "second_out": 2 } } } });
+    gateway.admin().put("/integrations/main-integration", &factors).await.expect(200);
+    ask(&gateway, "/v1/audio/speech", "twice").provider("@main").json(&body).send().await.expect(200);
+    let metrics = told(&gateway, "twice").await;
+    assert!((cents(&metrics) - 60.0).abs() < 0.2, "{metrics}");
+}
+
+#[tokio::test]
 async fn a_transcript_that_breaks_off_is_billed_by_the_sound_that_was_heard() {
     let gateway = Gateway::start().await;
     let upstream = Upstream::scripted(|mut peer| async move {

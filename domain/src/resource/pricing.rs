@@ -97,6 +97,7 @@ pub const UNITS: &[NamedClass] = &[
     ("web_search", PriceClass::WebSearch),
     ("search_unit", PriceClass::SearchUnit),
     ("second_in", PriceClass::SecondIn),
+    ("second_out", PriceClass::SecondOut),
     ("character", PriceClass::Character),
     ("page", PriceClass::Page),
     ("megapixel", PriceClass::Megapixel),
@@ -323,6 +324,7 @@ mod tests {
             ("web_search", detail(UsageDetail { web_searches: 1000, ..none })),
             ("search_unit", detail(UsageDetail { search_units: 1000, ..none })),
             ("second_in", detail(UsageDetail { millis_in: 1_000_000, ..none })),
+            ("second_out", detail(UsageDetail { millis_out: 1_000_000, ..none })),
             ("character", detail(UsageDetail { characters: 1000, ..none })),
             ("page", detail(UsageDetail { pages: 1000, ..none })),
         ] {
