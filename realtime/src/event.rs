@@ -68,6 +68,13 @@ impl<'e> ClientEvent<'e> {
         self.models.iter().find(|(field, _)| *field == "model").map(|(_, model)| &**model)
     }
 
+    /// The model that is to write down what the client says, as it asks for here.
+    pub fn transcriber(&self) -> Option<&str> {
+        let is_update = self.kind.ends_with("session.update");
+        let named = self.models.iter().find(|(field, _)| is_update && *field == IN_SESSION.1);
+        named.map(|(_, model)| &**model)
+    }
+
     /// It adds sound to what the model will hear.
     pub fn is_sound(&self) -> bool {
         self.kind == "input_audio_buffer.append"
@@ -80,7 +87,11 @@ const IN_RESPONSE: (&str, &str) = ("response.model", "response.audio.input.trans
 /// What a provider says.
 #[derive(Debug)]
 pub enum ProviderEvent<'e> {
-    Session(SessionFacts),
+    Session {
+        facts: SessionFacts,
+        /// It was changed, as a client asked for.
+        is_changed: bool,
+    },
     ResponseCreated {
         id: Cow<'e, str>,
         /// Of several at once on a socket for Responses.
@@ -137,7 +148,8 @@ impl<'e> ProviderEvent<'e> {
             | "session.updated"
             | "transcription_session.created"
             | "transcription_session.updated" => {
-                told.session.map_or(Self::Other, |session| Self::Session(session.facts()))
+                let is_changed = kind.ends_with(".updated");
+                told.session.map_or(Self::Other, |session| Self::Session { facts: session.facts(), is_changed })
             }
             "response.created" => match told.response.and_then(|response| response.id) {
                 Some(id) => Self::ResponseCreated { id, stream: told.stream_id },
@@ -352,6 +364,7 @@ mod tests {
         let named =
             [("session.model", Cow::Borrowed("a")), ("session.audio.input.transcription.model", Cow::Borrowed("b"))];
         assert_eq!((event.models.as_slice(), event.most_output), (&named[..], None));
+        assert_eq!(event.transcriber(), Some("b"));
         let beta = ClientEvent::read(
             r#"{"type":"transcription_session.update","session":{"input_audio_transcription":{"model":"c"}}}"#,
         );
@@ -417,7 +430,9 @@ mod tests {
         ));
         let session = r#"{"type":"session.updated","session":{"id":"s","type":"realtime","model":"gpt-realtime-2025-08-28",
             "max_output_tokens":400,"audio":{"input":{"transcription":{"model":"whisper-1"}}}}}"#;
-        let ProviderEvent::Session(facts) = ProviderEvent::read(session) else { panic!("a session") };
+        let ProviderEvent::Session { facts, is_changed: true } = ProviderEvent::read(session) else {
+            panic!("a session")
+        };
         assert_eq!(facts.model.as_deref(), Some("gpt-realtime-2025-08-28"));
         assert_eq!((facts.transcribes.as_deref(), facts.most_output), (Some("whisper-1"), Some(400)));
         let heard = r#"{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"hi",

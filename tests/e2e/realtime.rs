@@ -199,6 +199,59 @@ async fn usage_and_cost_of_a_session_are_the_sum_by_hand() {
     assert_eq!(shown["usage_limits"]["current_usage"], 2510, "{shown}");
 }
 
+/// A provider that never says which model transcribes, and writes down a minute of sound for each buffer that is committed.
+#[tokio::test]
+async fn a_transcript_costs_what_the_model_costs_that_the_client_asked_for() {
+    let gateway = Gateway::start().await;
+    let provider = LiveProvider::scripted(|mut socket| async move {
+        let session = json!({ "type": "realtime", "id": "sess_1", "model": "gpt-realtime" });
+        socket.say(&json!({ "type": "session.created", "session": session })).await;
+        let mut count = 0;
+        loop {
+            let Said::Event(event) = socket.next().await else { return };
+            let answer = match event["type"].as_str() {
+                Some("input_audio_buffer.commit") => {
+                    count += 1;
+                    json!({ "type": "conversation.item.input_audio_transcription.completed", "transcript": "hi",
+                        "item_id": format!("item_{count}"), "usage": { "type": "duration", "seconds": 60 } })
+                }
+                _ if event["event_id"] == "bad" => {
+                    json!({ "type": "error", "error": { "code": "invalid_value", "event_id": "bad" } })
+                }
+                _ => continue,
+            };
+            socket.say(&answer).await;
+        }
+    })
+    .await;
+    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "heard").await;
+    client.event("session.created").await;
+    let transcribe = |id: &str, model: &str| {
+        let heard = json!({ "input": { "transcription": { "model": model } } });
+        json!({ "type": "session.update", "event_id": id, "session": { "type": "realtime", "audio": heard } })
+    };
+    let heard = "conversation.item.input_audio_transcription.completed";
+    for (id, model) in [("a", "whisper-1"), ("b", "gpt-live-transcribe"), ("bad", "gpt-realtime"), ("c", "whisper-1")] {
+        client.say(&transcribe(id, model)).await;
+        if id == "bad" {
+            client.event("error").await;
+            continue;
+        }
+        client.say(&json!({ "type": "input_audio_buffer.commit" })).await;
+        client.event(heard).await;
+    }
+    client.close(1000, "").await;
+    client.end().await;
+    let (_, parts) = records(&gateway, "heard", 4).await;
+    let told: Vec<_> =
+        parts.iter().map(|part| (part["metrics"]["ai_model"].as_str().unwrap_or_default(), cents(part))).collect();
+    let names: Vec<_> = told.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["whisper-1", "gpt-live-transcribe", "whisper-1"], "{parts:?}");
+    for ((_, told), cents) in told.iter().zip([0.6, 1.7, 0.6]) {
+        assert!((told - cents).abs() < 1e-4, "{told} for {cents}");
+    }
+}
+
 #[tokio::test]
 async fn a_budget_that_runs_out_ends_a_session_by_rule() {
     stand_at_noon();

@@ -17,6 +17,7 @@ mod responses;
 mod session;
 mod standing;
 mod takeover;
+mod transcriber;
 mod turns;
 mod watch;
 

@@ -285,6 +285,9 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if let Some((_, model)) = event.models.iter().find(|(field, _)| *field == "session.model") {
             self.switched = Some((**model).into());
         }
+        if let Some(model) = event.transcriber() {
+            self.turns.transcriber.ask(event.id.as_deref(), model);
+        }
         if !self.is_for_responses() {
             self.turns.context.add(bytes, event.is_sound());
         }
@@ -372,13 +375,19 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         let (mut settled, mut begun) = (false, None);
         match event {
             ProviderEvent::Other => {}
-            ProviderEvent::Session(facts) => self.learn(facts).await?,
+            ProviderEvent::Session { facts, is_changed } => {
+                self.turns.transcriber.tell(facts.transcribes.as_deref(), is_changed);
+                self.learn(facts).await?;
+            }
             ProviderEvent::Delta { response, stream, bytes, is_sound } => {
                 let response = self.streams.of(stream.as_deref()).unwrap_or(&response);
                 self.turns.hear(response, bytes, is_sound);
             }
             ProviderEvent::Error { event } if self.guards.is_own(event.as_deref()) => return Ok(()),
-            ProviderEvent::Error { event } => self.turns.refuse(event.as_deref()),
+            ProviderEvent::Error { event } => {
+                self.turns.transcriber.refuse(event.as_deref());
+                self.turns.refuse(event.as_deref());
+            }
             ProviderEvent::ResponseCreated { id, stream } => {
                 self.stream_begins(&id, stream.as_deref());
                 self.response_begins(&id).await?;
@@ -506,7 +515,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         if !is_counted && !denied {
             return false;
         }
-        let model = self.turns.facts.transcribes.as_deref().map(Arc::from).or_else(|| self.model());
+        let model = self.turns.transcriber.in_force().or_else(|| self.model());
         let Ok(standing) = LiveStanding::new(self.gate, self.live(), self.opened, model) else { return true };
         if !is_counted {
             if let Some(notes) = notes {
