@@ -47,6 +47,23 @@ impl Usage {
         self.prompt() + self.completion()
     }
 
+    /// Both together, as of parts of one call that each tell what they used.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+            output: self.output.saturating_add(other.output),
+            reasoning: self.reasoning.saturating_add(other.reasoning),
+            audio_in: self.audio_in.saturating_add(other.audio_in),
+            audio_out: self.audio_out.saturating_add(other.audio_out),
+            images: self.images.saturating_add(other.images),
+            estimated: self.estimated || other.estimated,
+            detail: self.detail.plus(other.detail),
+        }
+    }
+
     /// Of hosts that admins name, which tell what they bill and may err.
     #[must_use]
     pub fn bounded(mut self) -> Self {
@@ -93,6 +110,19 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_call_are_added_up() {
+        use crate::money::NanoUsd;
+        let drawn = |beside, tier| UsageDetail { image_out: 40, beside, tier, ..UsageDetail::default() };
+        let part = |detail| Usage { input: 5, output: 40, images: 1, detail, ..Usage::default() };
+        let first = part(drawn(Some(NanoUsd(7)), ServiceTier::Standard));
+        let both = first.plus(part(drawn(Some(NanoUsd(4)), ServiceTier::Standard)));
+        assert_eq!((both.input, both.output, both.images, both.estimated), (10, 80, 2, false));
+        assert_eq!((both.detail.image_out, both.detail.beside), (80, Some(NanoUsd(11))));
+        let unknown = part(drawn(None, ServiceTier::Unknown)).plus(first);
+        assert_eq!((unknown.detail.beside, unknown.detail.tier), (Some(NanoUsd(7)), ServiceTier::Unknown));
+    }
 
     #[test]
     fn what_cannot_be_true_is_not_believed() {

@@ -138,6 +138,55 @@ async fn vectors_beside_a_picture_are_charged_at_the_price_of_their_own_model() 
     assert!((cents(&metrics) - 4.25).abs() < 1e-6, "{metrics}");
 }
 
+fn vectors() -> Value {
+    json!({ "model": "gpt-4o", "input_tokens": 1_000, "output_tokens": 1_000, "total_tokens": 2_000 })
+}
+
+#[tokio::test]
+async fn each_picture_of_a_stream_is_charged_with_its_vectors() {
+    let end = json!({ "type": "image_generation.completed", "b64_json": "QUFB", "svg_usage": vectors(),
+        "usage": { "input_tokens": 0, "output_tokens": 1_000, "total_tokens": 1_000 } });
+    let part = json!({ "type": "image_generation.partial_image", "b64_json": "QQ==", "partial_image_index": 0 });
+    let told_events: String = [&part, &end, &part, &end].iter().map(|event| format!("data: {event}\n\n")).collect();
+    let answer = told_events.clone();
+    let (gateway, _upstream) =
+        openai(move || reply::whole(200, &[("content-type", "text/event-stream")], answer.as_bytes())).await;
+    let body = json!({ "model": "gpt-image-2", "prompt": "a cat", "n": 2, "stream": true });
+    let call = ask(&gateway, "/v1/images/generations", "two").provider("@main").json(&body);
+    assert_eq!(call.send().await.expect(200).text(), told_events, "it passes as it came");
+    // Twice 1,000 tokens at $30, and 1,000 each at $2.50 and $10.
+    let metrics = told(&gateway, "two").await;
+    assert!((cents(&metrics) - 8.5).abs() < 1e-6, "{metrics}");
+}
+
+#[tokio::test]
+async fn what_a_tool_of_a_response_drew_is_charged_beside_it() {
+    let item = json!({ "type": "image_generation_call", "id": "ig_1", "status": "completed", "svg_usage": vectors() });
+    let used = |input: u64, output: u64| json!({ "input_tokens": input, "output_tokens": output, "total_tokens": input + output });
+    let response = json!({ "id": "resp_1", "object": "response", "status": "completed", "model": "gpt-4o",
+        "output": [item, item], "usage": used(1_000, 0), "tool_usage": { "image_gen": used(0, 1_000) },
+        "tools": [{ "type": "image_generation", "model": "gpt-image-2" }] });
+    let end = json!({ "type": "response.completed", "response": response });
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(move |seen| match seen.json()["stream"] == true {
+        true => {
+            let event = format!("event: response.completed\ndata: {end}\n\n");
+            reply::whole(200, &[("content-type", "text/event-stream")], event.as_bytes())
+        }
+        false => reply::json(200, &response),
+    })
+    .await;
+    gateway.admin().provider("main", "openai", Some(&upstream.url())).await;
+    for (trace, streams) in [("whole", false), ("events", true)] {
+        let body =
+            json!({ "model": "gpt-4o", "input": "draw", "stream": streams, "tools": [{ "type": "image_generation" }] });
+        ask(&gateway, "/v1/responses", trace).provider("@main").json(&body).send().await.expect(200);
+        // 1,000 tokens of text at $2.50, pictures of $30 a million, and twice the vectors.
+        let metrics = told(&gateway, trace).await;
+        assert!((cents(&metrics) - (0.25 + 3.0 + 2.5)).abs() < 1e-6, "{trace}: {metrics}");
+    }
+}
+
 #[tokio::test]
 async fn bounds_of_speech_hold_for_the_models_that_they_were_written_for() {
     let gateway = Gateway::start().await;

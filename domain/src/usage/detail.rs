@@ -93,6 +93,40 @@ impl UsageDetail {
         }
     }
 
+    /// Both together. What one call has but once is as the later part tells it, and a price that is not known of one part is
+    /// not known of both.
+    #[must_use]
+    pub fn plus(self, later: Self) -> Self {
+        let both = |one: Option<NanoUsd>, other: Option<NanoUsd>| match (one, other) {
+            (Some(one), Some(other)) => Some(NanoUsd(one.0.saturating_add(other.0))),
+            (one, other) => one.or(other),
+        };
+        let is_unknown = self.tier == ServiceTier::Unknown;
+        Self {
+            cache_write_1h: self.cache_write_1h.saturating_add(later.cache_write_1h),
+            audio_cache_read: self.audio_cache_read.saturating_add(later.audio_cache_read),
+            image_cache_read: self.image_cache_read.saturating_add(later.image_cache_read),
+            image_in: self.image_in.saturating_add(later.image_in),
+            video_in: self.video_in.saturating_add(later.video_in),
+            image_out: self.image_out.saturating_add(later.image_out),
+            prediction_accepted: self.prediction_accepted.saturating_add(later.prediction_accepted),
+            prediction_rejected: self.prediction_rejected.saturating_add(later.prediction_rejected),
+            millis_in: self.millis_in.saturating_add(later.millis_in),
+            millis_out: self.millis_out.saturating_add(later.millis_out),
+            characters: self.characters.saturating_add(later.characters),
+            pages: self.pages.saturating_add(later.pages),
+            pages_annotated: self.pages_annotated.saturating_add(later.pages_annotated),
+            search_units: self.search_units.saturating_add(later.search_units),
+            web_searches: self.web_searches.saturating_add(later.web_searches),
+            trained: self.trained.saturating_add(later.trained),
+            picture: later.picture,
+            steps: later.steps,
+            beside: both(self.beside, later.beside),
+            tier: if is_unknown { self.tier } else { later.tier },
+            told: both(self.told, later.told),
+        }
+    }
+
     /// Nothing to tell.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()

@@ -86,15 +86,17 @@ pub(crate) struct AreaGrammar {
     operation: Operation,
     /// What was heard, where no event tells it.
     heard: Option<Usage>,
+    /// Of the pictures that are complete, each of which has an end that tells its own.
+    drawn: Option<Usage>,
 }
 
 impl AreaGrammar {
     fn new(slug: &'static str, call: &Call<'_>) -> Self {
         let hears = matches!(call.operation, Operation::Transcription | Operation::Translation);
-        Self { slug, operation: call.operation, heard: hears.then(|| sound::heard(call)).flatten() }
+        Self { slug, operation: call.operation, heard: hears.then(|| sound::heard(call)).flatten(), drawn: None }
     }
 
-    fn take(&self, event: &AreaEvent<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&mut self, event: &AreaEvent<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
         let kind = event.kind.as_ref().map_or("", |kind| &*kind.0);
         if kind == "error" || speaks(event.error) {
             let trouble = ProviderError::read(data).unwrap_or_default();
@@ -103,18 +105,18 @@ impl AreaGrammar {
         seen.begin();
         // What was heard was heard, and what was drawn was drawn, should the stream end before it tells so.
         seen.usage = seen.usage.or(self.heard);
+        let added = |drawn: Option<Usage>, usage: Usage| drawn.map_or(usage, |drawn| drawn.plus(usage));
         if kind.ends_with(".partial_image") {
-            seen.usage.get_or_insert_with(|| event.begun_picture());
+            seen.usage = Some(added(self.drawn, event.begun_picture()));
         }
         if event.ends() {
-            // Several pictures have an end each.
             let usage = event.usage(self.slug, self.operation);
-            seen.usage = match (seen.usage, usage) {
-                (Some(before), Some(usage)) if before.images > 0 => {
-                    Some(Usage { images: before.images + usage.images, ..usage })
-                }
-                (before, usage) => usage.or(before).or(self.heard),
-            };
+            if kind.starts_with("image_") {
+                self.drawn = usage.map(|usage| added(self.drawn, usage)).or(self.drawn);
+                seen.usage = self.drawn;
+            } else {
+                seen.usage = usage.or(seen.usage);
+            }
             seen.progress = Progress::Complete;
         }
         Verdict::Pass

@@ -1,5 +1,6 @@
 //! Whole answers of OpenAI-like providers: passed as they are once they are seen to be what was asked for.
 
+use super::drawn::DrawnBeside;
 use super::{sound, vectors};
 use crate::adapter::{Call, Failure, Reply};
 use crate::convert::steps::from_chat::ChatReader;
@@ -129,6 +130,9 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
             let (quality, size) = (p.quality.as_ref().map_or("", |q| &*q.0), p.size.as_ref().map_or("", |s| &*s.0));
             vectors::charged(slug, pictured(p.usage, p.data.len() as u64, quality, size), p.svg_usage)
         });
+    }
+    if operation == Operation::Responses && DrawnBeside::may_be_in(body) {
+        usage = read::<DrawnBeside<'_>>(body).map_or(usage, |drawn| drawn.charged(slug, usage));
     }
     Ok(Reply { body: body.clone(), usage, model: answer.model.map(|m| m.0.into_owned()) })
 }

@@ -1,5 +1,6 @@
 //! Reads streams of the Responses API: named events that end in `response.completed`, `.incomplete` or `.failed`.
 
+use super::drawn::DrawnBeside;
 use super::scan::string_after;
 use crate::adapter::{Failure, Progress};
 use crate::failure::{self, ProviderError};
@@ -48,6 +49,13 @@ struct Response<'a> {
     error: Option<&'a RawValue>,
 }
 
+/// The same event, as far as pictures of a tool are concerned.
+#[derive(Deserialize)]
+struct DrawnEvent<'a> {
+    #[serde(borrow)]
+    response: DrawnBeside<'a>,
+}
+
 #[derive(Deserialize)]
 struct Item<'a> {
     #[serde(rename = "type", borrow)]
@@ -80,7 +88,11 @@ impl ResponsesGrammar {
                 seen.model = response.model.as_ref().map(|m| m.0.to_string());
             }
             let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-            let usage = served(response.service_tier.map(RawValue::get), told(self.slug, usage));
+            let mut usage = served(response.service_tier.map(RawValue::get), told(self.slug, usage));
+            if usage.is_some() && DrawnBeside::may_be_in(data) {
+                let drawn = read::<DrawnEvent<'_>>(data);
+                usage = drawn.map_or(usage, |drawn| drawn.response.charged(self.slug, usage));
+            }
             seen.usage = usage.filter(|_| self.counts).or(seen.usage);
         }
         match &*event.kind.0 {

@@ -18,22 +18,33 @@ struct VectorUsage<'a> {
 pub(super) fn charged(slug: &str, usage: Option<Usage>, vectors: Option<&RawValue>) -> Option<Usage> {
     let Some(vectors) = vectors.filter(|raw| speaks(Some(*raw))) else { return usage };
     let mut usage = usage.unwrap_or_default();
-    match charge(slug, vectors) {
-        Some(beside) => usage.detail.beside = Some(beside),
-        // Nobody knows what the call costs then, and less than it did would be told otherwise.
-        None => usage.detail.tier = ServiceTier::Unknown,
-    }
+    put_beside(&mut usage, charge(slug, vectors));
     Some(usage)
 }
 
-/// By the prices in force: a call tells no time here.
-fn charge(slug: &str, vectors: &RawValue) -> Option<NanoUsd> {
+/// What another model takes for its part of a call.
+pub(super) fn put_beside(usage: &mut Usage, charge: Option<NanoUsd>) {
+    match charge {
+        Some(charge) => {
+            let before = usage.detail.beside.map_or(0, |beside| beside.0);
+            usage.detail.beside = Some(NanoUsd(before.saturating_add(charge.0)));
+        }
+        // Nobody knows what the call costs then, and less than it did would be told otherwise.
+        None => usage.detail.tier = ServiceTier::Unknown,
+    }
+}
+
+pub(super) fn charge(slug: &str, vectors: &RawValue) -> Option<NanoUsd> {
     let raw = vectors.get().as_bytes();
     let model = read::<VectorUsage<'_>>(raw)?.model?;
-    let used = read::<OpenAiUsage>(raw)?.split()?;
+    charge_of(slug, &model.0, &read::<OpenAiUsage>(raw)?.split()?)
+}
+
+/// By the prices in force: a call tells no time here.
+pub(super) fn charge_of(slug: &str, model: &str, used: &Usage) -> Option<NanoUsd> {
     let at = Timestamp(i64::MAX);
-    let card = PriceBook::builtin().card(PriceQuery { provider: slug, model: &model.0, region: "", at });
-    price(&used, card, at)
+    let card = PriceBook::builtin().card(PriceQuery { provider: slug, model, region: "", at });
+    price(used, card, at)
 }
 
 #[cfg(test)]
