@@ -4,6 +4,7 @@
 pub(crate) mod area_events;
 mod base_resp;
 mod chunks;
+mod complete;
 mod drawn;
 mod paths;
 mod reply;

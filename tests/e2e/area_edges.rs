@@ -1,9 +1,9 @@
 //! Where the areas end: what is billed of an answer that is none, what a family has no word for, and what is counted of calls
 //! that cost nothing.
 
-use crate::area_forms::{ask, told};
+use crate::area_forms::{FORM, ask, form, told};
 use crate::clouds::bare;
-use crate::harness::{Gateway, Upstream, reply};
+use crate::harness::{Gateway, Upstream, gateway::target, reply, with};
 use serde_json::json;
 
 #[tokio::test]
@@ -72,4 +72,73 @@ async fn only_openai_has_a_model_for_moderations_that_name_none() {
         let expected = if family == "openai" { json!("text-moderation-latest") } else { json!(null) };
         assert_eq!(sent["model"], expected, "{family}: {sent}");
     }
+}
+
+/// A form with so many pictures.
+fn edit(model: &str, name: &str, pictures: usize) -> Vec<u8> {
+    let text = [("model", None, model.as_bytes()), ("prompt", None, b"redder".as_slice())];
+    let pictures = (0..pictures).map(|_| (name, Some("a.png"), b"png".as_slice()));
+    form(&text.into_iter().chain(pictures).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn what_openais_models_cannot_do_without_is_told_before_anybody_is_called() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::json(200, &json!({ "created": 1, "data": [], "text": "hi" }))).await;
+    let openai = target(&upstream);
+    let deaf = |model: &str| form(&[("model", None, model.as_bytes())]);
+    let speech = "/v1/audio/speech";
+    for (model, field) in [("tts-1", "voice"), ("tts-1-hd", "voice"), ("gpt-4o-mini-tts", "voice")] {
+        for body in [json!({ "model": model, "input": "hi" }), json!({ "model": model, "input": "hi", "voice": null })]
+        {
+            let refused = gateway.post(speech).config(&openai).json(&body).send().await.expect(400).json();
+            assert_eq!(refused["error"]["param"], field, "{model}: {refused}");
+            assert_eq!(refused["error"]["type"], "invalid_request_error", "{model}: {refused}");
+        }
+    }
+    for (path, body, field) in [
+        ("/v1/images/edits", edit("gpt-image-2", "image[]", 17), "image"),
+        ("/v1/images/edits", edit("gpt-image-2", "image[]", 0), "image"),
+        ("/v1/audio/transcriptions", deaf("whisper-1"), "file"),
+        ("/v1/audio/transcriptions", deaf("gpt-4o-transcribe"), "file"),
+        ("/v1/audio/translations", deaf("whisper-1"), "file"),
+    ] {
+        let refused = gateway.post(path).config(&openai).body(FORM, body).send().await.expect(400).json();
+        assert_eq!(refused["error"]["param"], field, "{path}: {refused}");
+    }
+    let picture = json!({ "image_url": "https://example.com/a.png" });
+    for images in [json!(vec![picture.clone(); 17]), json!([]), json!(null)] {
+        let body = json!({ "model": "gpt-image-2", "prompt": "redder", "images": images });
+        let refused = gateway.post("/v1/images/edits").config(&openai).json(&body).send().await.expect(400).json();
+        assert_eq!(refused["error"]["param"], "images", "{refused}");
+    }
+    assert!(upstream.seen().is_empty(), "nobody was called");
+}
+
+/// What a config fills in is there, and servers that speak like OpenAI may do without.
+#[tokio::test]
+async fn what_others_can_do_without_goes_up() {
+    let gateway = Gateway::start().await;
+    let upstream = Upstream::replying(|_| reply::json(200, &json!({ "created": 1, "data": [], "text": "hi" }))).await;
+    let openai = target(&upstream);
+    let filled = with(openai.clone(), json!({ "default_params": { "voice": "alloy" } }));
+    let groq = with(openai.clone(), json!({ "provider": "groq" }));
+    let said = |model: &str| json!({ "model": model, "input": "hi" });
+    for (config, body) in [(&filled, said("tts-1")), (&openai, said("kokoro")), (&groq, said("playai-tts"))] {
+        gateway.post("/v1/audio/speech").config(config).json(&body).send().await.expect(200);
+    }
+    let by_address = form(&[("model", None, b"whisper-large-v3"), ("url", None, b"https://example.com/a.wav")]);
+    gateway.post("/v1/audio/transcriptions").config(&groq).body(FORM, by_address).send().await.expect(200);
+    for body in [
+        edit("gpt-image-2", "image[]", 16),
+        edit("gpt-image-2", "image", 1),
+        edit("flux-kontext", "image[]", 17),
+        edit("flux-kontext", "input", 0),
+    ] {
+        gateway.post("/v1/images/edits").config(&openai).body(FORM, body).send().await.expect(200);
+    }
+    let picture = json!([{ "file_id": "file-1" }]);
+    let body = json!({ "model": "gpt-image-2", "prompt": "redder", "images": picture });
+    gateway.post("/v1/images/edits").config(&openai).json(&body).send().await.expect(200);
+    assert_eq!(upstream.seen().len(), 9);
 }

@@ -32,7 +32,8 @@ async fn models_find_their_deployments_and_their_price() {
     let call = |path: &str| gateway.post(path).key(WORKSPACE_KEY).provider("@cloud");
     call(CHAT).header("x-gateway-trace-id", "a-1").json(&hello("fast")).send().await.expect(200);
     call("/v1/embeddings").json(&json!({ "model": "text", "input": "a" })).send().await;
-    let form = "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper\r\n--b--\r\n";
+    let form = "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper\r\n--b\r\n\
+                content-disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\na\r\n--b--\r\n";
     call("/v1/audio/transcriptions").body("multipart/form-data; boundary=b", form).send().await.expect(200);
     call("/v1/openai/deployments/x/chat/completions?api-version=2024-06-01")
         .header("api-key", "of-the-client")

@@ -96,7 +96,10 @@ impl Way {
     fn body(self) -> Value {
         let model = "gpt-4o-mini";
         match self {
-            Self::Pictures | Self::EditJson => json!({ "model": model, "prompt": "hello" }),
+            Self::EditJson => {
+                json!({ "model": model, "prompt": "hello", "images": [{ "image_url": "https://example.com/a.png" }] })
+            }
+            Self::Pictures => json!({ "model": model, "prompt": "hello" }),
             Self::Speech => json!({ "model": model, "input": "hello", "voice": "v" }),
             Self::Moderation => json!({ "model": model, "input": "hello" }),
             Self::Rerank | Self::CohereRerank => json!({ "model": model, "query": "hello", "documents": ["a"] }),
@@ -132,7 +135,10 @@ impl Way {
             }
             _ if self.is_form() || self == Self::Upload => (
                 "multipart/form-data; boundary=b",
-                "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n--b--\r\n".to_owned(),
+                "--b\r\ncontent-disposition: form-data; name=\"model\"\r\n\r\nwhisper-1\r\n\
+                 --b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\na\r\n\
+                 --b\r\ncontent-disposition: form-data; name=\"image\"; filename=\"a\"\r\n\r\na\r\n--b--\r\n"
+                    .to_owned(),
             ),
             _ => ("application/json", self.body().to_string()),
         };

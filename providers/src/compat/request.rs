@@ -1,7 +1,7 @@
 //! The body for an OpenAI-like provider: the client's own bytes, with the model changed and what the row asks for
 //! put in place. One change costs no copy; what a row cannot take is looked for before anything is parsed.
 
-use super::{Quirk, Row, StreamUsage, paths, sound};
+use super::{Quirk, Row, StreamUsage, complete, paths, sound};
 use crate::adapter::{Call, Outgoing, Pieces};
 use crate::edit::{self, Edit, Member};
 use crate::model;
@@ -19,6 +19,7 @@ const ASK_USAGE: &str = r#","stream_options":{"include_usage":true}"#;
 pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
     let path = paths::of(row, call)?;
     if let Some(form) = call.form {
+        complete::check_form(row, call, form)?;
         return sound::form(call, form, path);
     }
     let mut adjusted = Vec::new();
@@ -38,8 +39,11 @@ fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<
     if call.body.is_empty() {
         return Ok(Pieces::One(Bytes::new()));
     }
-    if sound::speaks_in_events(row, call) {
-        return sound::asking_for_events(call);
+    if matches!(call.operation, Operation::Speech | Operation::ImagesEdit) {
+        complete::check(row, call)?;
+        if sound::speaks_in_events(row, call) {
+            return sound::asking_for_events(call);
+        }
     }
     let model = new_model(row, call)?;
     let streams = call.stream && matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
