@@ -5,7 +5,7 @@
 mod json;
 mod lists;
 
-pub use json::{IdPlace, rewrite};
+pub use json::{IdPlace, is_too_deep, rewrite};
 pub use lists::{is_listed, listed_in_path, shown_in_part};
 
 use crate::path::decoded;
@@ -247,6 +247,13 @@ pub(crate) fn may_name_object(field: &[u8]) -> bool {
 /// Whether the text at this place of a body may name a kept object.
 pub fn names_object(place: &IdPlace<'_>) -> bool {
     FIELDS.contains(&place.field)
+}
+
+/// The field that the name of a form's part stands for: `file_ids[]` and `images[0][file_id]` are fields in brackets.
+pub fn field_of_part(name: &str) -> &str {
+    let pieces = name.rsplit('[').map(|piece| piece.trim_end_matches(']'));
+    let named = |piece: &&str| !piece.is_empty() && !piece.bytes().all(|byte| byte.is_ascii_digit());
+    pieces.into_iter().find(named).unwrap_or_default()
 }
 
 /// Whether it does so in an answer. An `id` of no known kind is one of an object where it stands in front: other ids of an

@@ -2,8 +2,11 @@
 //! what was read. Whose an object is, is for others to say; what is nobody's to see here is dropped as soon as they did. Pure:
 //! who reads the pages asks for them.
 
+mod numbered;
+
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind};
+use numbered::NumberedPages;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -20,6 +23,8 @@ const AT_ONCE: usize = 100;
 const USUAL: usize = 20;
 const MOST: usize = 100;
 const MOST_FILES: usize = 10_000;
+/// The family whose files go on by numbers of pages.
+const NUMBERED: &str = "mistral-ai";
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +61,7 @@ pub struct ListPages {
     bytes: usize,
     /// What the provider calls a list.
     object: Option<String>,
+    numbered: Option<NumberedPages>,
 }
 
 #[derive(Debug)]
@@ -73,6 +79,8 @@ struct ObjectListPage<'a> {
     has_more: Option<bool>,
     #[serde(default)]
     object: Option<String>,
+    #[serde(default)]
+    total: Option<usize>,
     #[serde(default)]
     pagination_token: Option<IgnoredAny>,
     #[serde(default)]
@@ -94,13 +102,18 @@ impl ListPages {
         let (usual, bound) = if is_files { (MOST_FILES, MOST_FILES) } else { (USUAL, MOST) };
         let (mut most, mut next, mut passing) = (usual, None, String::new());
         let asked = if ask.is_anthropics { "after_id" } else { "after" };
+        let is_numbered = is_files && ask.slug == NUMBERED;
+        let mut page = 0_usize;
         for pair in ask.query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match &*decoded(name) {
-                "limit" => {
+                // Its own clients page in its own words.
+                "page" if is_numbered => {
+                    page = value.parse().map_err(|_| refused("page", "must be a whole number"))?;
+                }
+                name if name == "limit" || (is_numbered && name == "page_size") => {
                     let told = value.parse::<usize>().ok().filter(|told| (1..=bound).contains(told));
-                    most =
-                        told.ok_or_else(|| refused("limit", &format!("must be a whole number from 1 to {bound}")))?;
+                    most = told.ok_or_else(|| refused(name, &format!("must be a whole number from 1 to {bound}")))?;
                 }
                 name if name == asked => next = Some(decoded(value).into_owned()).filter(|id| !id.is_empty()),
                 "before" | "before_id" => {
@@ -113,6 +126,7 @@ impl ListPages {
                 }
             }
         }
+        let numbered = is_numbered.then(|| NumberedPages::of(next.take(), page.saturating_mul(most)));
         let takes_many = is_files && matches!(ask.slug, "openai" | "azure-openai" | "anthropic");
         let is_told_so = ask.is_anthropics || ask.slug == "anthropic";
         Ok(Self {
@@ -127,11 +141,15 @@ impl ListPages {
             pages: 0,
             bytes: 0,
             object: None,
+            numbered,
         })
     }
 
     /// By which the page is asked for that is to be read now.
     pub fn query(&self) -> String {
+        if let Some(numbered) = &self.numbered {
+            return format!("page={}&page_size={}{}", numbered.page(), self.at_once, self.passing);
+        }
         let mut query = format!("limit={}{}", self.at_once, self.passing);
         if let Some(next) = &self.next {
             let _ = write!(query, "&{}={}", self.cursor, crate::stored_files::encoded(next, b""));
@@ -153,6 +171,18 @@ impl ListPages {
         let objects: Option<Vec<ListedObject>> = objects.collect();
         self.unjudged = objects.ok_or(UnreadableList("has objects without an id"))?;
         self.object = page.object;
+        if let Some(numbered) = &mut self.numbered {
+            self.is_over = numbered.read(self.unjudged.len(), page.total, self.at_once);
+            self.next = Some(numbered.place());
+            if numbered.searches_in_vain() {
+                return Err(UnreadableList("has too much in front of the object that it is to go on behind"));
+            }
+            if !numbered.is_searching() {
+                self.pages += 1;
+                self.bytes += body.len();
+            }
+            return Ok(());
+        }
         self.pages += 1;
         self.bytes += body.len();
         self.is_over = page.has_more != Some(true);
@@ -174,7 +204,11 @@ impl ListPages {
 
     /// Drops what is not the workspace's own.
     pub fn keep(&mut self, is_own: impl Fn(&str) -> bool) {
-        self.own.extend(self.unjudged.drain(..).filter(|object| is_own(&object.id)));
+        let Self { own, unjudged, numbered, .. } = self;
+        own.extend(unjudged.drain(..).filter(|object| {
+            let is_own = is_own(&object.id);
+            numbered.as_mut().map_or(is_own, |numbered| numbered.shows(&object.id, is_own))
+        }));
     }
 
     /// Whether another page is to be read: one own object more than asked for says that there are more.
@@ -185,7 +219,9 @@ impl ListPages {
     /// The part that is asked for. A list that was not read to its end, and has fewer than asked for, tells the place from
     /// where it goes on as `cursor` writes it.
     pub fn shown(self, cursor: impl FnOnce(&str) -> String) -> String {
-        let Self { most, next, own, is_over, object, .. } = self;
+        let Self { most, next, own, is_over, object, numbered, .. } = self;
+        let total = numbered.filter(|_| is_over).and_then(|numbered| numbered.total());
+        let total = total.map_or(String::new(), |total| format!(",\"total\":{total}"));
         let has_more = own.len() > most || !is_over;
         let shown = &own[..own.len().min(most)];
         let quoted = |id: &str| serde_json::Value::from(id).to_string();
@@ -197,7 +233,7 @@ impl ListPages {
         let object = object.map_or(String::new(), |object| format!("\"object\":{},", quoted(&object)));
         let data: Vec<&str> = shown.iter().map(|object| object.text.as_str()).collect();
         let (first, data) = (end(shown.first()), data.join(","));
-        format!("{{{object}\"data\":[{data}],\"first_id\":{first},\"last_id\":{last},\"has_more\":{has_more}}}")
+        format!("{{{object}\"data\":[{data}],\"first_id\":{first},\"last_id\":{last},\"has_more\":{has_more}{total}}}")
     }
 }
 
@@ -254,6 +290,45 @@ mod tests {
         assert_eq!((read, told(&shown)), (2, (vec!["b20"], &json!("b20"), false)));
         let (_, shown) = list("after=b0", (1, 100));
         assert_eq!(told(&shown), (vec!["b10"], &json!("behind b10"), true));
+    }
+
+    /// A list of so many files by numbers of pages, each tenth of them own.
+    fn numbered(query: &str, all: usize) -> (usize, Value) {
+        let ask = ListAsk { slug: NUMBERED, root: "/files", query, is_anthropics: false };
+        let (mut pages, mut read) = (ListPages::of(ask).expect("asked well"), 0);
+        loop {
+            let query = pages.query();
+            let page = query.strip_prefix("page=").and_then(|rest| rest.split('&').next());
+            let from = page.and_then(|page| page.parse::<usize>().ok()).expect("a page") * AT_ONCE;
+            let data: Vec<Value> =
+                (from..(from + AT_ONCE).min(all)).map(|number| json!({ "id": format!("b{number}") })).collect();
+            pages.read(json!({ "data": data, "total": all }).to_string().as_bytes()).expect("a page");
+            pages.keep(|id| id.ends_with('0'));
+            read += 1;
+            if !pages.goes_on() {
+                return (read, serde_json::from_str(&pages.shown(str::to_owned)).expect("JSON"));
+            }
+        }
+    }
+
+    #[test]
+    fn pages_with_numbers_are_read_from_the_object_on_that_is_asked_for() {
+        let (read, shown) = numbered("limit=2", 250);
+        assert_eq!((read, told(&shown)), (1, (vec!["b0", "b10"], &json!("b10"), true)));
+        let (read, shown) = numbered("limit=3&after=b190", 221);
+        assert_eq!((read, told(&shown)), (3, (vec!["b200", "b210", "b220"], &json!("b220"), false)));
+        let (_, shown) = numbered("page=1&page_size=20", 250);
+        assert_eq!(
+            (shown["data"][0]["id"].as_str(), &shown["has_more"], &shown["total"]),
+            (Some("b200"), &json!(false), &json!(25))
+        );
+        let (read, shown) = numbered("limit=500", 2_000);
+        assert_eq!((read, &shown["last_id"], &shown["has_more"]), (MOST_LIST_PAGES, &json!("page:10"), &json!(true)));
+        let (read, shown) = numbered("limit=500&after=page:10", 1_020);
+        assert_eq!((read, told(&shown)), (2, (vec!["b1000", "b1010"], &json!("b1010"), false)));
+        assert_eq!(numbered("after=b7777", 50).1["data"], json!([]), "it is not there any more");
+        let ask = ListAsk { slug: NUMBERED, root: "/files", query: "page=x", is_anthropics: false };
+        assert!(ListPages::of(ask).is_err());
     }
 
     #[test]

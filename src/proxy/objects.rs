@@ -17,10 +17,12 @@ use super::target::{self, Aim, Credential};
 use crate::kept_objects::KeptObjectNotes;
 use bytes::Bytes;
 use gateway_domain::config::{Config, Leaf, ProviderRef};
+use gateway_domain::form::ClientForm;
 use gateway_domain::kept::{self, BoundId, KeptAt, Touches};
 use gateway_domain::path::decoded;
 use gateway_domain::ports::IdSeal;
 use gateway_domain::{Fault, FaultKind};
+use gateway_providers::forms::form_media;
 use memchr::memmem;
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write as _};
@@ -43,9 +45,40 @@ pub(crate) async fn unbind(seal: &dyn IdSeal, request: &mut Request) -> Result<(
         unbind_route(seal, request)?;
     }
     let content = &request.ask.content;
-    if !content.names_no_object && content.form.is_none() && marked(&content.bytes) {
-        unbind_body(seal, request).await?;
+    match content.form.clone() {
+        // Pictures and sound have such bytes in them, too.
+        Some(form) => unbind_form(seal, request, &form)?,
+        None if !content.names_no_object && marked(&content.bytes) => unbind_body(seal, request).await?,
+        None => {}
     }
+    Ok(())
+}
+
+/// Fields of text in a form that is held.
+fn unbind_form(seal: &dyn IdSeal, request: &mut Request, form: &ClientForm) -> Result<(), Fault> {
+    let mut opener = Opener::of(seal, request);
+    opener.pin = request.ask.pin.clone();
+    let content = &request.ask.content;
+    let (mut out, mut copied) = (Vec::new(), 0);
+    for part in form.parts().iter().filter(|part| part.filename.is_none()) {
+        let text = content.bytes.get(part.value.clone()).and_then(|value| std::str::from_utf8(value).ok());
+        let is_bound = |text: &&str| kept::sealed_part(text).is_some();
+        let Some(text) = text.filter(is_bound).filter(|_| kept::names_object(&isolation::place_of_part(part))) else {
+            continue;
+        };
+        out.extend_from_slice(content.bytes.get(copied..part.value.start).unwrap_or_default());
+        out.extend_from_slice(opener.open(&part.name, text)?.as_bytes());
+        copied = part.value.end;
+    }
+    let pin = opener.pin;
+    if copied > 0 {
+        out.extend_from_slice(content.bytes.get(copied..).unwrap_or_default());
+        let read = ClientForm::read(&form_media(form.boundary()), &out)
+            .map_err(|why| Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {why}")))?;
+        let content = &mut request.ask.content;
+        (content.bytes, content.form) = (out.into(), Some(Arc::new(read)));
+    }
+    request.ask.pin = pin;
     Ok(())
 }
 

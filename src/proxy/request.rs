@@ -123,6 +123,8 @@ pub(crate) struct RawNames {
     pub(crate) looked: bool,
     /// Which part of the request says so.
     pub(crate) field: Option<String>,
+    /// Its body is nested so deep that nobody looked at all of it.
+    pub(crate) is_too_deep: bool,
 }
 
 /// The provider that a request names by a bound id.

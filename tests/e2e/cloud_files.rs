@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) const NOVA: &str = "amazon.nova-lite-v1:0";
-const GEMINI: &str = "gemini-2.5-flash";
+pub(crate) const GEMINI: &str = "gemini-2.5-flash";
 
 /// Objects with what they are for, by their paths.
 pub(crate) type Objects = Arc<Mutex<BTreeMap<String, (Vec<u8>, String)>>>;
@@ -79,17 +79,17 @@ pub(crate) fn stored(seen: &Seen, objects: &Objects) -> Vec<u8> {
     }
 }
 
-async fn bucket() -> Upstream {
+pub(crate) async fn bucket() -> Upstream {
     let objects = Objects::default();
     Upstream::replying(move |seen| stored(seen, &objects)).await
 }
 
-fn aws(upstream: &Upstream) -> Value {
+pub(crate) fn aws(upstream: &Upstream) -> Value {
     json!({ "provider": "bedrock", "custom_host": bare(upstream), "aws_region": "us-east-1", "aws_access_key_id": "AKIDSTATIC",
             "aws_secret_access_key": "very-secret-key-of-aws", "aws_s3_bucket": "my-bucket" })
 }
 
-fn google(upstream: &Upstream) -> Value {
+pub(crate) fn google(upstream: &Upstream) -> Value {
     json!({ "provider": "vertex-ai", "api_key": "ya29.token", "custom_host": bare(upstream), "vertex_project_id": "p",
             "vertex_region": "us-central1", "vertex_storage_bucket_name": "my-bucket" })
 }

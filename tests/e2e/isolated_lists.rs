@@ -3,7 +3,10 @@
 
 use crate::area_forms::{FORM, form};
 use crate::bound_ids::id;
+use crate::cloud_files;
+use crate::clouds::bare;
 use crate::harness::{Answer, Gateway, Seen, Upstream, call::Call, eventually, reply};
+use crate::kept_files::{self, Fireworks};
 use gateway_testing::Postgres;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -71,6 +74,17 @@ fn answer(objects: &Mutex<Vec<(&'static str, Value)>>, page: usize, seen: &Seen)
         ("POST", "") => {
             let asked = serde_json::from_slice(&seen.body).ok();
             reply::json(200, &made(objects, root, asked.as_ref()))
+        }
+        ("GET", "") if query.contains("page_size=") => {
+            let asked = |name: &str| {
+                query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse::<usize>().ok())
+            };
+            let (number, size) = (asked("page").unwrap_or(0), asked("page_size").unwrap_or(100).min(page));
+            let objects = objects.lock();
+            let all: Vec<&Value> =
+                objects.iter().rev().filter(|(at, _)| *at == root).map(|(_, object)| object).collect();
+            let some: Vec<_> = all.iter().skip(number * size).take(size).collect();
+            reply::json(200, &json!({ "object": "list", "data": some, "total": all.len() }))
         }
         ("GET", "") => {
             let asked = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
@@ -360,10 +374,85 @@ async fn batches_of_a_family_that_others_made_are_not_listed() {
     let (gateway, [mine, _]) = house("anthropic", &keeper, true).await;
     assert!(ids(&list(&gateway, "/v1/batches", &mine).await).is_empty());
     assert_eq!(keeper.upstream.seen().len(), 1);
-    let keeper = SharedKeeper::start(2).await;
-    let (gateway, [mine, _]) = house("mistral-ai", &keeper, true).await;
-    let told = call(&gateway, "GET", "/v1/files", &mine).send().await.expect(403);
-    assert!(told.text().contains("isolate_objects"), "{}", told.text());
+}
+
+/// Mistral's pages have numbers.
+#[tokio::test]
+async fn files_on_pages_with_numbers_are_the_workspaces_own_alone() {
+    let keeper = SharedKeeper::start(3).await;
+    let (gateway, [mine, theirs]) = house("mistral-ai", &keeper, true).await;
+    let mut own = Vec::new();
+    for others in [2, 4, 1] {
+        own.push(upload(&gateway, &mine).await);
+        keeper.others("/files", others);
+    }
+    let foreign = upload(&gateway, &theirs).await;
+    own.reverse();
+    let all = list(&gateway, "/v1/files", &mine).await;
+    assert_eq!((ids(&all), &all["has_more"], &all["total"]), (own.clone(), &json!(false), &json!(3)));
+    assert_eq!(ids(&list(&gateway, "/v1/files", &theirs).await), std::slice::from_ref(&foreign));
+    let (mut found, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = list(&gateway, &format!("/v1/files?limit=1{after}"), &mine).await;
+        found.extend(ids(&page));
+        if page["has_more"] == false {
+            break;
+        }
+        after = format!("&after={}", page["last_id"].as_str().expect("a place"));
+    }
+    assert_eq!(found, own);
+    // Its own clients ask for pages.
+    let page = list(&gateway, "/v1/files?page=1&page_size=2", &mine).await;
+    assert_eq!((ids(&page), &page["has_more"]), (vec![own[2].clone()], &json!(false)));
+    assert!(ids(&list(&gateway, "/v1/files?page=9&page_size=100", &mine).await).is_empty());
+    for (path, status) in [
+        (format!("/v1/files?after={foreign}"), 404),
+        ("/v1/files?page=x".to_owned(), 400),
+        ("/v1/files?limit=0".to_owned(), 400),
+    ] {
+        call(&gateway, "GET", &path, &mine).send().await.expect(status);
+    }
+}
+
+/// Families that keep files as objects of their own kind, or in a bucket.
+#[tokio::test]
+async fn files_of_families_with_lists_of_their_own_are_the_workspaces_own_alone() {
+    let (fireworks, gemini) = (Fireworks::start().await, kept_files::google().await);
+    let (s3, storage) = (cloud_files::bucket().await, cloud_files::bucket().await);
+    let google = json!({ "provider": "google", "api_key": "k", "custom_host": bare(&gemini) });
+    for (config, model) in [
+        (fireworks.config(), "accounts/fireworks/models/llama-v3p1-8b-instruct"),
+        (google, cloud_files::GEMINI),
+        (cloud_files::aws(&s3), cloud_files::NOVA),
+        (cloud_files::google(&storage), cloud_files::GEMINI),
+    ] {
+        let mut configurations = config.as_object().expect("an object").clone();
+        let family = configurations.remove("provider").expect("a family");
+        let (family, key) = (family.as_str().expect("a name"), configurations.remove("api_key"));
+        configurations.insert("isolate_objects".to_owned(), json!(true));
+        let gateway = Gateway::start().await;
+        let key = key.as_ref().and_then(Value::as_str);
+        let keys = gateway.admin().sharing(family, key, &Value::Object(configurations)).await;
+        let mut made = Vec::new();
+        for key in [&keys[0], &keys[1], &keys[0]] {
+            let lines = kept_files::three(model);
+            let body = form(&[("purpose", None, b"batch"), ("file", Some("lines.jsonl"), lines.as_bytes())]);
+            made.push(id(&call(&gateway, "POST", "/v1/files", key).body(FORM, body).send().await.expect(200)));
+        }
+        let listed = async |key: &str| {
+            let mut found = ids(&call(&gateway, "GET", "/v1/files", key).send().await.expect(200).json());
+            found.sort();
+            found
+        };
+        let mut mine = vec![made[0].clone(), made[2].clone()];
+        mine.sort();
+        assert_eq!(listed(&keys[0]).await, mine, "{family}");
+        assert_eq!(listed(&keys[1]).await, std::slice::from_ref(&made[1]), "{family}");
+        let other = format!("/v1/files/{}", made[1]);
+        let told = call(&gateway, "GET", &other, &keys[0]).send().await;
+        assert_eq!(told.status, 404, "{family}: {}", told.text());
+        call(&gateway, "GET", &other, &keys[1]).send().await.expect(200);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

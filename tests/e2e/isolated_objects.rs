@@ -70,6 +70,52 @@ async fn a_workspace_finds_its_own_objects_and_nobody_elses() {
     assert_eq!(id(&call(&gateway, "DELETE", &path, &mine).send().await.expect(200)), file);
 }
 
+/// Fields of forms name objects as fields of JSON do.
+#[tokio::test]
+async fn ids_in_forms_and_in_deep_bodies_are_those_of_the_workspace() {
+    let upstream = keeping("one").await;
+    let (gateway, [mine, theirs]) = house(&upstream, true).await;
+    let file = id(&upload(&gateway, &mine).await);
+    let edit = |field: &str, id: &str| {
+        let parts =
+            [("model", None, b"painter".as_slice()), (field, None, id.as_bytes()), ("image", Some("a.png"), b"a")];
+        form(&parts)
+    };
+    let path = "/v1/images/edits";
+    let before = upstream.seen().len();
+    let unknown = call(&gateway, "GET", "/v1/files/file-gw1_AAAA", &mine).send().await.expect(404).text();
+    for field in ["file_id", "file_ids[]", "images[0][file_id]"] {
+        let raw = call(&gateway, "POST", path, &mine).body(FORM, edit(field, "file-one")).send().await.expect(404);
+        assert_eq!(raw.text(), unknown, "{field}");
+        call(&gateway, "POST", path, &theirs).body(FORM, edit(field, &file)).send().await.expect(404);
+    }
+    let deep = |levels: usize| {
+        let nested = format!("{}\"file-one\"{}", "{\"file_id\":".repeat(levels), "}".repeat(levels));
+        format!("{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":\"hi\"}}],\"extra\":{nested}}}")
+    };
+    let chat = async |levels: usize| {
+        let body = deep(levels);
+        call(&gateway, "POST", "/v1/chat/completions", &mine).body("application/json", body).send().await
+    };
+    assert_eq!(chat(63).await.expect(404).text(), unknown);
+    let told = chat(64).await.expect(400).text();
+    assert!(told.contains("64 levels") && told.contains("isolate_objects"), "{told}");
+    // Of a form that streams up nobody knows what it names.
+    let made = form(&[("file_id", None, b"file-one")]);
+    for path in ["/v1/containers", "/v1/containers/"] {
+        let told = call(&gateway, "POST", path, &mine).body(FORM, made.clone()).send().await.expect(403);
+        assert!(told.text().contains("isolate_objects"), "{}", told.text());
+    }
+    assert_eq!(upstream.seen().len(), before, "nothing of it went up");
+    // Its own goes up as the provider calls it, with every byte of the file.
+    call(&gateway, "POST", path, &mine).body(FORM, edit("images[0][file_id]", &file)).send().await;
+    let seen = upstream.seen().pop().expect("it went up");
+    assert_eq!(seen.body, edit("images[0][file_id]", "file-one"));
+    // A client's own texts are nobody's ids.
+    call(&gateway, "POST", path, &mine).body(FORM, edit("prompt", "file-one")).send().await;
+    assert_eq!(upstream.seen().len(), before + 2);
+}
+
 #[tokio::test]
 async fn without_it_ids_stay_and_it_can_be_switched_at_any_time() {
     let upstream = keeping("one").await;

@@ -43,14 +43,14 @@ fn answer(text: &str) -> Value {
 }
 
 /// Fireworks, whose files lie at a host of their own.
-struct Fireworks {
+pub(crate) struct Fireworks {
     api: Upstream,
     store: Upstream,
     account: SharedAccount,
 }
 
 impl Fireworks {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let account = SharedAccount::default();
         let (kept, lies) = (account.clone(), account.clone());
         let store = Upstream::replying(move |seen| {
@@ -75,7 +75,7 @@ impl Fireworks {
         Self { api, store, account }
     }
 
-    fn config(&self) -> Value {
+    pub(crate) fn config(&self) -> Value {
         json!({ "provider": "fireworks-ai", "api_key": "fw-secret", "custom_host": bare(&self.api),
                 "fireworks_account_id": "my-account" })
     }
@@ -176,7 +176,7 @@ async fn upload(gateway: &Gateway, config: &Value, (purpose, lines): (&str, &str
     gateway.post("/v1/files").config(config).body(FORM, body).send().await.expect(200).json()
 }
 
-fn three(model: &str) -> String {
+pub(crate) fn three(model: &str) -> String {
     (0..3).map(|n| line(&format!("line-{n}"), CHAT, &prompt(model, n))).collect()
 }
 
@@ -356,7 +356,7 @@ async fn the_gateway_looks_after_a_batch_at_fireworks() {
 }
 
 /// Gemini's files by their names, and its batch.
-async fn google() -> Upstream {
+pub(crate) async fn google() -> Upstream {
     let files = Arc::<Mutex<BTreeMap<String, Value>>>::default();
     Upstream::replying(move |seen| {
         let mut files = files.lock();

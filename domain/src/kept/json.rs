@@ -82,6 +82,25 @@ pub fn rewrite(json: &[u8], mut change: impl FnMut(&IdPlace<'_>, &str) -> Option
     Some(out)
 }
 
+/// Whether a body has more levels than are looked at.
+pub fn is_too_deep(json: &[u8]) -> bool {
+    let (mut levels, mut at) = (0_usize, 0);
+    while at < json.len() {
+        match json[at] {
+            b'"' => match end_of_text(json, at) {
+                Some(end) => at = end,
+                None => return false,
+            },
+            b'{' | b'[' if levels == DEEPEST => return true,
+            b'{' | b'[' => levels += 1,
+            b'}' | b']' => levels = levels.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
 /// The field of the list around the innermost object.
 fn list_of<'a>(levels: &[Level<'a>]) -> &'a str {
     match levels {

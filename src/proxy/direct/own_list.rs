@@ -17,9 +17,6 @@ use http::{HeaderName, HeaderValue, Method};
 /// Bytes of a page.
 const MOST_PAGE: usize = 8 << 20;
 
-/// The family whose files go on by numbers of pages, which say nothing of where one ends.
-const NUMBERED: &str = "mistral-ai";
-
 pub(super) async fn listed(
     services: &Services<'_>,
     root: &'static str,
@@ -27,13 +24,6 @@ pub(super) async fn listed(
 ) -> Result<Bytes, DirectStop> {
     let (request, slug) = (services.request, services.slug());
     let Some(binder) = binder else { return Err(own_objects::unknown().into()) };
-    if slug == NUMBERED {
-        let why = format!(
-            "The integration keeps objects of workspaces apart, and lists of {slug} go on by numbers of pages: they cannot be \
-             shown in part (isolate_objects)"
-        );
-        return Err(Fault::new(FaultKind::Forbidden, why).into());
-    }
     let told = &request.ask.headers.provider_headers;
     let is_anthropics = slug == "anthropic" && told.iter().any(|(name, _)| *name == "anthropic-version");
     let query = request.ask.route.query.as_deref().unwrap_or_default();

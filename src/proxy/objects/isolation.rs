@@ -3,10 +3,12 @@
 //! that can be read show those of the workspace alone.
 
 use super::unknown;
-use crate::proxy::request::Request;
+use crate::proxy::request::{RawNames, Request};
 use crate::proxy::target::{self, Aim, Credential};
+use crate::upstream::http1::Framing;
 use gateway_domain::config::Config;
-use gateway_domain::kept::{self, Touches};
+use gateway_domain::form::{ClientForm, FormPart};
+use gateway_domain::kept::{self, IdPlace, Touches};
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use http::Method;
@@ -17,12 +19,13 @@ pub(super) fn look(request: &mut Request) {
     if !request.caller.tenant.world.isolates_objects || request.ask.raw_names.looked {
         return;
     }
-    request.ask.raw_names.looked = true;
     let ask = &request.ask;
     let in_path = kept::raw_in_path(ask.route.tail()).then(|| "the path".to_owned());
     let in_query = request.beside().filter(|call| kept::sealed_part(call).is_none()).map(|_| "call_id".to_owned());
     let in_cursor = || request.ask.route.query.as_deref().and_then(|query| raw_cursor(ask.route.tail(), query));
-    request.ask.raw_names.field = in_path.or(in_query).or_else(in_cursor).or_else(|| in_body(request));
+    let is_too_deep = ask.content.form.is_none() && kept::is_too_deep(&ask.content.bytes);
+    let field = in_path.or(in_query).or_else(in_cursor).or_else(|| in_body(request));
+    request.ask.raw_names = RawNames { looked: true, field, is_too_deep };
 }
 
 /// Whether a parameter of a list says behind or before which object it goes on.
@@ -56,13 +59,28 @@ pub(crate) fn shown_list(request: &Request) -> Option<&'static str> {
 
 fn in_body(request: &Request) -> Option<String> {
     let content = &request.ask.content;
-    if content.form.is_some() {
-        return None;
+    if let Some(form) = &content.form {
+        return in_form(form, &content.bytes);
     }
     // A provider reads the same id where letters of it are written as escapes.
     let is_escaped = |mark: &[u8]| memmem::find(&content.bytes, mark).is_some();
     let plain = (is_escaped(b"\\u") || is_escaped(b"\\/")).then(|| plain(&content.bytes)).flatten();
     named_raw(&content.bytes).or_else(|| named_raw(&plain?))
+}
+
+/// A field of text in a form.
+fn in_form(form: &ClientForm, body: &[u8]) -> Option<String> {
+    let raw = |part: &&FormPart| {
+        let place = place_of_part(part);
+        let text = std::str::from_utf8(body.get(part.value.clone()).unwrap_or_default()).unwrap_or_default();
+        part.filename.is_none() && kept::names_object(&place) && kept::is_raw(place.field, text)
+    };
+    form.parts().iter().find(raw).map(|part| part.name.clone())
+}
+
+/// Where the value of a part stands, as it would in JSON.
+pub(super) fn place_of_part(part: &FormPart) -> IdPlace<'_> {
+    IdPlace { field: kept::field_of_part(&part.name), depth: 1, list: "" }
 }
 
 /// The same JSON without escapes that no text needs.
@@ -82,6 +100,13 @@ fn named_raw(json: &[u8]) -> Option<String> {
     found
 }
 
+/// A body that streams up, where it may say more than what a file holds.
+fn goes_up_unread(request: &Request) -> bool {
+    let tail = request.ask.route.tail().trim_end_matches('/');
+    let is_files_own = tail == "/files" || (tail.starts_with("/uploads/") && tail.ends_with("/parts"));
+    request.ask.upload.is_some_and(|framing| framing != Framing::WebSocket) && !is_files_own
+}
+
 /// Whether one of the targets keeps objects apart.
 pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<bool, Fault> {
     let isolates = |leaf| target::resolve_place(leaf, inline, request).is_ok_and(|aim| is_isolated(&aim));
@@ -98,6 +123,12 @@ pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<
     if is_unknown || route.path.starts_with("/v1/proxy/") {
         return refused("The integration keeps objects of workspaces apart, and takes no calls that nobody reads");
     }
+    if touches != Touches::Nothing && goes_up_unread(request) {
+        return refused(
+            "The integration keeps objects of workspaces apart, and a body that is not read here could name those of others: \
+             send JSON, or make a file of it first (/v1/files)",
+        );
+    }
     if route.operation == Operation::ResponsesSession {
         return refused(
             "The integration keeps objects of workspaces apart, and events on a socket could name those of others",
@@ -107,6 +138,11 @@ pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<
     let own = request.ask.continues.is_some().then_some("previous_response_id");
     if request.ask.raw_names.field.as_deref().is_some_and(|field| Some(field) != own) {
         return Err(unknown());
+    }
+    if request.ask.raw_names.is_too_deep {
+        let why = "The integration keeps objects of workspaces apart, and bodies may be nested no deeper than 64 levels \
+                   (isolate_objects)";
+        return Err(Fault::new(FaultKind::BadBody, why));
     }
     if *method == Method::GET && kept::is_list(tail) && kept::shown_in_part(tail).is_none() {
         return refused("The integration keeps objects of workspaces apart: this list would show those of others");
