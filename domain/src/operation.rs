@@ -163,6 +163,9 @@ operations! {
     Translation = facts("createTranslation", "/audio/translations").answers(Sound),
     Realtime = facts("realtime", "/realtime").opens_session(),
     ResponsesSession = facts("responses.session", "/responses").opens_session(),
+    LiveSession = facts("live.session", "/live/sessions").opens_session(),
+    // What one of those took of sound so far, told without a path as well.
+    LiveAudio = facts("live.audio", "/live/sessions"),
     // Of one session there are records for each response and each transcript: they are asked for by no path.
     RealtimeResponse = facts("realtime.response", "/realtime"),
     RealtimeTranscript = facts("realtime.transcript", "/realtime"),
@@ -317,6 +320,7 @@ pub static TABLE: &[Row] = &[
     kept(Method::GET, "/openai/v1/realtime", Operation::Realtime),
     row(Method::POST, "/responses", Operation::Responses, Body::Json),
     row(Method::GET, "/responses", Operation::ResponsesSession, Body::Empty),
+    row(Method::GET, "/live/sessions", Operation::LiveSession, Body::Empty),
     row(Method::GET, "/responses/{}", Operation::GetResponse, Body::Empty),
     row(Method::DELETE, "/responses/{}", Operation::DeleteResponse, Body::Empty),
     row(Method::GET, "/responses/{}/input_items", Operation::ListInputItems, Body::Empty),

@@ -14,9 +14,14 @@ const ASIDE: &[&str] = &["calls", "client_secrets", "sessions", "transcription_s
 pub fn session(tail: &str) -> Option<Operation> {
     let segments = segments(tail);
     let (last, before) = segments.split_last()?;
+    let (last, before) = match before.split_last() {
+        Some((live, before)) if live == "live" && last == "sessions" => (live, before),
+        _ => (last, before),
+    };
     let operation = match last.as_str() {
         "realtime" => Operation::Realtime,
         "responses" => Operation::ResponsesSession,
+        "live" if segments.last() != Some(last) => Operation::LiveSession,
         _ => return None,
     };
     // Others end in the same word and speak otherwise (`/speech-to-text/realtime`).
@@ -66,6 +71,9 @@ mod tests {
             ("/api/v1/RESPONSES/", Some(Operation::ResponsesSession)),
             ("/v1/speech-to-text/realtime", None),
             ("/live", None),
+            ("/live/sessions", Some(Operation::LiveSession)),
+            ("/openai/v1/Live%2Fsessions/", Some(Operation::LiveSession)),
+            ("/live/sessions/live_1/attach", None),
             ("/realtime/calls", None),
             ("/", None),
         ] {

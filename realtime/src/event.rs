@@ -45,8 +45,10 @@ impl<'e> ClientEvent<'e> {
         let goes_on = [told.previous_response_id, told.conversation].into_iter().flatten().any(|id| id.get() != "null");
         let mut most_output = None;
         for (session, fields) in [(told.session, IN_SESSION), (told.response, IN_RESPONSE)] {
-            let Some(session) = session else { continue };
+            let Some(mut session) = session else { continue };
             most_output = session.most_output();
+            let delegated = session.delegation.take().and_then(|delegation| delegation.responses?.model);
+            models.extend(delegated.map(|model| (DELEGATED, model)));
             let [model, heard] = session.models();
             models.extend(model.map(|model| (fields.0, model)));
             models.extend(heard.map(|model| (fields.1, model)));
@@ -83,6 +85,9 @@ impl<'e> ClientEvent<'e> {
 
 const IN_SESSION: (&str, &str) = ("session.model", "session.audio.input.transcription.model");
 const IN_RESPONSE: (&str, &str) = ("response.model", "response.audio.input.transcription.model");
+
+/// Of a session of the Live API: who is asked for what it cannot say itself.
+const DELEGATED: &str = "session.delegation.responses.model";
 
 /// What a provider says.
 #[derive(Debug)]
@@ -129,6 +134,14 @@ pub enum ProviderEvent<'e> {
         usage: Option<&'e RawValue>,
         text: Cow<'e, str>,
     },
+    /// Seconds of sound that a session of the Live API took since it began.
+    Lasted {
+        seconds: f64,
+        /// It is over.
+        is_last: bool,
+    },
+    /// An event of a response that such a session asked another model for.
+    Delegated(&'e RawValue),
     /// What a client's event led to.
     Error {
         event: Option<Cow<'e, str>>,
@@ -145,6 +158,7 @@ impl<'e> ProviderEvent<'e> {
         let response = || told.response_id.clone().unwrap_or_default();
         match &*kind {
             "session.created"
+            | "session.started"
             | "session.updated"
             | "transcription_session.created"
             | "transcription_session.updated" => {
@@ -165,6 +179,12 @@ impl<'e> ProviderEvent<'e> {
                 Some(item) => Self::Transcribed { item, usage: told.usage, text: told.transcript.unwrap_or_default() },
                 None => Self::Other,
             },
+            "session.usage.updated" | "session.closed" => {
+                let usage = told.usage.and_then(|usage| serde_json::from_str::<LastedFor>(usage.get()).ok());
+                let is_last = &*kind == "session.closed";
+                usage.map_or(Self::Other, |usage| Self::Lasted { seconds: usage.seconds, is_last })
+            }
+            "response.event" => told.event.map_or(Self::Other, Self::Delegated),
             "error" => Self::Error { event: told.error.and_then(|error| error.event_id) },
             "response.output_text.done" | "response.text.done" => {
                 let text = told.text.and_then(|text| serde_json::from_str(text.get()).ok());
@@ -267,6 +287,13 @@ struct EventFields<'e> {
     usage: Option<&'e RawValue>,
     #[serde(borrow, default)]
     error: Option<ErrorPart<'e>>,
+    #[serde(borrow, default)]
+    event: Option<&'e RawValue>,
+}
+
+#[derive(Deserialize)]
+struct LastedFor {
+    seconds: f64,
 }
 
 /// A session or a response.
@@ -287,12 +314,20 @@ struct SessionPart<'e> {
     /// Of the beta.
     #[serde(borrow, default)]
     input_audio_transcription: Option<Transcriber<'e>>,
+    #[serde(borrow, default)]
+    delegation: Option<DelegationPart<'e>>,
     /// A number, or `inf`.
     #[serde(borrow, default)]
     max_output_tokens: Option<&'e RawValue>,
     /// Of the beta.
     #[serde(borrow, default)]
     max_response_output_tokens: Option<&'e RawValue>,
+}
+
+#[derive(Deserialize)]
+struct DelegationPart<'e> {
+    #[serde(borrow, default)]
+    responses: Option<Transcriber<'e>>,
 }
 
 #[derive(Deserialize)]
@@ -390,6 +425,29 @@ mod tests {
         let ids = EventIds::read(delta);
         assert_eq!((ids.response, ids.stream.as_deref()), (None, Some("s")));
         assert!(matches!(ProviderEvent::read(delta), ProviderEvent::Delta { stream: Some(_), bytes: 4, .. }));
+    }
+
+    #[test]
+    fn sessions_of_the_live_api_tell_their_seconds() {
+        let start = r#"{"type":"session.start","session":{"model":"a","delegation":{"type":"responses","responses":{"model":"b"}}}}"#;
+        let named = [(DELEGATED, Cow::Borrowed("b")), ("session.model", Cow::Borrowed("a"))];
+        assert_eq!(ClientEvent::read(start).expect("an event").models, named);
+        for (text, expected) in [
+            (r#"{"type":"session.usage.updated","usage":{"seconds":2.5}}"#, Some((2.5, false))),
+            (r#"{"type":"session.closed","usage":{"seconds":4},"reason":"expired"}"#, Some((4.0, true))),
+            (r#"{"type":"session.usage.updated","usage":{"seconds":null}}"#, None),
+            (r#"{"type":"session.closed"}"#, None),
+        ] {
+            let told = match ProviderEvent::read(text) {
+                ProviderEvent::Lasted { seconds, is_last } => Some((seconds, is_last)),
+                _ => None,
+            };
+            assert_eq!(told, expected, "{text}");
+        }
+        let nested = r#"{"type":"response.event","event":{"type":"response.completed"}}"#;
+        assert!(
+            matches!(ProviderEvent::read(nested), ProviderEvent::Delegated(event) if event.get().contains("completed"))
+        );
     }
 
     #[test]

@@ -165,6 +165,7 @@ mod key_uses;
 mod large_exports;
 #[cfg(test)]
 mod limits;
+mod live_sessions;
 #[cfg(test)]
 mod load;
 #[cfg(test)]

@@ -96,7 +96,7 @@ async fn a_socket_that_nobody_reads_is_refused_where_what_it_uses_is_limited() {
             assert_eq!(refused.status, 403, "{path}: {}", refused.body);
             assert_eq!(refused.body["error"]["code"], "websocket_not_metered", "{path}: {}", refused.body);
             let why = refused.body["error"]["message"].as_str().expect("why");
-            assert!(why.contains("tokens or money") && why.contains("/v1/realtime"), "{path}: {why}");
+            assert!(why.contains("tokens or money") && why.contains("/v1/live/sessions"), "{path}: {why}");
         }
         for key in [&*counted, WORKSPACE_KEY] {
             assert!(open(path, key).await.is_ok(), "{path}: nothing wants to know what is said");

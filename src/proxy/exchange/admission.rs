@@ -234,8 +234,8 @@ fn unheard(request: &Request, wants: &ReservationRequest) -> Result<(), Fault> {
     if !is_open || handshake::is_session(request.ask.route.operation, request.ask.upload) || !wants.are_metered() {
         return Ok(());
     }
-    let why = "A limit on tokens or money applies to this WebSocket, on which nobody reads what is said: /v1/realtime and \
-               /v1/responses are read";
+    let why = "A limit on tokens or money applies to this WebSocket, on which nobody reads what is said: /v1/realtime, \
+               /v1/responses and /v1/live/sessions are read";
     Err(Fault::new(FaultKind::Forbidden, why).code("websocket_not_metered"))
 }
 

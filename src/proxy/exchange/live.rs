@@ -14,6 +14,7 @@ mod leaving;
 mod listener;
 mod noted;
 mod responses;
+mod seconds;
 mod session;
 mod standing;
 mod takeover;

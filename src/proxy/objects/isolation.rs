@@ -129,7 +129,7 @@ pub(super) fn judge(config: &Config, inline: bool, request: &Request) -> Result<
              send JSON, or make a file of it first (/v1/files)",
         );
     }
-    if route.operation == Operation::ResponsesSession {
+    if matches!(route.operation, Operation::ResponsesSession | Operation::LiveSession) {
         return refused(
             "The integration keeps objects of workspaces apart, and events on a socket could name those of others",
         );

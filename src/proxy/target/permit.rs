@@ -108,8 +108,8 @@ fn could_name_one(request: &Request) -> bool {
     if operation == Operation::RealtimeCallControl || request.beside().is_some() {
         return false;
     }
-    // Each of its responses names one, and is looked at by itself.
-    if operation == Operation::ResponsesSession {
+    // What is said in it names one, and is looked at by itself.
+    if matches!(operation, Operation::ResponsesSession | Operation::LiveSession) {
         return false;
     }
     let facts = operation.facts();

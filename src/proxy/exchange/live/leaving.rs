@@ -118,6 +118,7 @@ impl LiveSession<'_, '_, '_> {
             self.settle(turn, outcome).await;
         }
         self.count_doubtful(true).await;
+        self.count_seconds(0).await;
         if !self.closing.client_told {
             // The provider left without an answer to what the client said last.
             let code = self.closing.code().unwrap_or(1000);

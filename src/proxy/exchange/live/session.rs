@@ -9,6 +9,7 @@ use super::guards::{EndedResponse, LiveGuards, LiveVerdict};
 use super::leaving::why;
 use super::listener::Listener;
 use super::responses::{self, ResponseStreams};
+use super::seconds::LiveSeconds;
 use super::standing::LiveStanding;
 use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, note_denied, settle};
 use crate::guardrails::HookNotes;
@@ -69,7 +70,7 @@ enum LiveStep {
 pub(super) struct LiveSession<'x, 'a, 'c> {
     pub(super) gate: Gate<'a>,
     pub(super) listener: Listener<'x, 'c>,
-    opened: &'x AttemptInfo,
+    pub(super) opened: &'x AttemptInfo,
     pub(super) upload: Upload,
     pub(super) response: Response,
     pub(super) up: FrameReader,
@@ -78,6 +79,7 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
     pub(super) guards: LiveGuards<'a>,
     /// Which response runs in which stream of a socket for Responses.
     pub(super) streams: ResponseStreams,
+    pub(super) seconds: LiveSeconds,
     /// The call that it is beside.
     pub(super) beside: Option<BesideCall>,
     /// The model that the client has led the session to.
@@ -122,6 +124,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             turns: Turns::default(),
             guards: LiveGuards::new(responses::is_for_responses(gate.request)),
             streams: ResponseStreams::default(),
+            seconds: LiveSeconds::default(),
             beside,
             switched: None,
             totals: RealtimeTotals::default(),
@@ -273,7 +276,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
 
     async fn goes_up_as(&mut self, event: &ClientEvent<'_>, raw: Bytes, bytes: usize) -> LiveResult {
         self.hear_asked(event, bytes);
-        if event.asks() {
+        if event.asks() && !self.is_live() {
             match Box::pin(self.admit(self.most_output(event))).await {
                 Ok(turn) => self.turns.ask(event.id.as_deref().map(str::to_owned), turn),
                 Err(fault) => {
@@ -375,6 +378,8 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         let (mut settled, mut begun) = (false, None);
         match event {
             ProviderEvent::Other => {}
+            ProviderEvent::Lasted { seconds, is_last } => settled = self.lasted(seconds, is_last).await,
+            ProviderEvent::Delegated(event) => settled = self.delegated(event).await,
             ProviderEvent::Session { facts, is_changed } => {
                 self.turns.transcriber.tell(facts.transcribes.as_deref(), is_changed);
                 self.learn(facts).await?;
