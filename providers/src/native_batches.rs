@@ -17,6 +17,7 @@ pub use openai::{OPENAI_BATCHES, passed_batches};
 use bytes::Bytes;
 use gateway_domain::Operation;
 use gateway_domain::cloud::{CloudService, Settings, vertex_project};
+use gateway_domain::money::NanoUsd;
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -32,6 +33,9 @@ pub struct PageReader {
     pub most: usize,
     /// Reads the page at a path; `None`: it is none.
     pub read: fn(&str, &[u8]) -> Option<ResultsPage>,
+    /// The page that begins where the one at a path does, with fewer results, for one that has more bytes; `None`: there is
+    /// none.
+    pub smaller: fn(&str) -> Option<BatchCall>,
 }
 
 #[derive(Debug)]
@@ -157,14 +161,30 @@ pub enum LineEnd {
         status: u16,
         body: Bytes,
     },
+    /// As it was answered to something else than lines of its batch are said to ask.
+    Other(OtherAnswer),
     Cancelled,
     Expired,
+}
+
+/// Of a batch whose lines may ask for different things, each by its own URL.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OtherAnswer {
+    /// What has answers like it; `None`: nobody here knows the kind, and it is told as it is.
+    pub endpoint: Option<&'static str>,
+    pub body: Bytes,
+    /// What the provider says that it cost, for one that has no price here.
+    pub cost: Option<NanoUsd>,
 }
 
 /// What a family tells of its batches.
 pub trait ToldBatches: Sync {
     /// `None`: this tells of no batch.
     fn standing(&self, body: &[u8]) -> Option<NativeStanding>;
+    /// The same where time tells too, and the provider does not say what it does.
+    fn standing_at(&self, body: &[u8], _now_secs: i64) -> Option<NativeStanding> {
+        self.standing(body)
+    }
     /// Addresses elsewhere at which results are, where the family tells those in their place.
     fn addresses(&self) -> Option<ReadAddresses> {
         None
@@ -181,6 +201,10 @@ pub trait ToldBatches: Sync {
 pub trait NativeBatches: ToldBatches {
     /// What lines may ask.
     fn serves(&self, operation: Operation) -> bool;
+    /// The same for a file that a client made in the provider's own form.
+    fn serves_of_file(&self, operation: Operation) -> bool {
+        self.serves(operation)
+    }
     /// Whether all lines of a batch ask for one model, which stands beside them.
     fn has_one_model(&self) -> bool;
     /// Whether a line may be called so.
@@ -260,6 +284,10 @@ pub trait NativeBatches: ToldBatches {
     /// may have some to come.
     fn holds(&self, _body: &[u8], _lines: u64) -> bool {
         true
+    }
+    /// Reads a file of which a batch is made, where that must be counted for [`holds`](Self::holds).
+    fn file_content(&self, _file: &str) -> Option<BatchCall> {
+        None
     }
     fn cancel(&self, id: &str) -> BatchCall;
     /// Whether it goes on for longer than the gateway waits, unless it is cancelled then.

@@ -19,6 +19,8 @@ pub(crate) struct NativeMade {
     pub(crate) model: Option<String>,
     pub(crate) metadata: Value,
     pub(crate) created: i64,
+    /// Of the file, where the provider takes them up by and by and they could be counted.
+    pub(crate) lines: Option<u64>,
 }
 
 /// `keeper`: what keeps the batch, which calls it `native`.

@@ -7,6 +7,7 @@ mod counting;
 mod family_files;
 mod files;
 mod job_list;
+mod line_count;
 mod lines;
 mod list_part;
 mod own_list;

@@ -13,6 +13,8 @@ pub struct BatchFacts {
     /// In seconds since 1970.
     pub created: Option<i64>,
     pub ended: Option<i64>,
+    /// Until when the provider works on it.
+    pub expires: Option<i64>,
     pub model: Option<String>,
     /// The endpoint, where the provider knows it.
     pub endpoint: Option<String>,
@@ -22,6 +24,14 @@ pub struct BatchFacts {
     pub output: Option<String>,
     /// Lines in all, answered, and failed.
     pub counts: [u64; 3],
+}
+
+impl BatchFacts {
+    /// Lines that were answered well.
+    pub const fn answered(&self) -> u64 {
+        let [_, answered, _] = self.counts;
+        answered
+    }
 }
 
 /// What a client calls it: the last part of the provider's name.
@@ -101,6 +111,7 @@ pub fn facts(batch: &Value) -> BatchFacts {
     BatchFacts {
         created: time(&["created_at", "submitTime", "createTime", "create_time"]),
         ended: time(&["ended_at", "completed_at", "endTime", "updateTime", "cancel_time"]),
+        expires: time(&["expires_at", "expire_time"]),
         model: ["model", "modelId"].iter().find_map(|name| text(&batch[*name]).or_else(|| text(&inner[*name]))),
         endpoint: text(&batch["endpoint"]).or_else(embeds),
         input: uri("inputDataConfig", "s3InputDataConfig")
@@ -188,10 +199,11 @@ mod tests {
         let mistral = json!({ "created_at": 7, "total_requests": 2, "succeeded_requests": 1, "failed_requests": 1 });
         assert_eq!((facts(&mistral).created, facts(&mistral).counts), (Some(7), [2, 1, 1]));
         let grok = json!({ "batch_id": "batch_1", "create_time": "2025-01-01", "input_file_id": "file_1", "cancel_time": null,
+            "expire_time": "2025-01-31",
             "state": { "num_requests": 5, "num_pending": 1, "num_success": 2, "num_error": 1, "num_cancelled": 1 } });
         let told = facts(&grok);
         assert_eq!((told.created, told.ended, told.counts), (Some(1_735_689_600), None, [5, 2, 2]));
-        assert_eq!(told.input.as_deref(), Some("file_1"));
+        assert_eq!((told.input.as_deref(), told.expires), (Some("file_1"), Some(1_738_281_600)));
     }
 
     #[test]

@@ -74,6 +74,7 @@ fn calls(family: &dyn NativeBatches, batch: &Batch) -> String {
         family.upload(&new),
         family.readiness(file),
         family.search(&new),
+        family.file_content(file),
         Some(family.creation(&new)),
         Some(family.look("ID")),
         Some(family.cancel("ID")),
@@ -85,6 +86,10 @@ fn calls(family: &dyn NativeBatches, batch: &Batch) -> String {
 fn line(told: &NativeLine) -> String {
     match &told.end {
         LineEnd::Answered { status, body } => format!("{} {status} {}\n", told.name, String::from_utf8_lossy(body)),
+        LineEnd::Other(OtherAnswer { endpoint, body, cost }) => {
+            let cost = cost.map(|cost| format!(" {} nanodollars", cost.0)).unwrap_or_default();
+            format!("{} {}{cost} {}\n", told.name, endpoint.unwrap_or("unknown"), String::from_utf8_lossy(body))
+        }
         LineEnd::Cancelled => format!("{} cancelled\n", told.name),
         LineEnd::Expired => format!("{} expired\n", told.name),
     }

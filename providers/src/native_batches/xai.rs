@@ -3,27 +3,32 @@
 //! can be added to a batch that is there as well; that is not done here, as nobody could say which were added already
 //! where an answer is lost.
 
-use super::google::http_status;
+mod results;
+
 use super::{BatchBody, BatchCall, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
-use super::{LineEnd, NewBatchAsk, NewLine, PageReader, ResultsPage, get, is_printable, post};
+use super::{NewBatchAsk, NewLine, PageReader, ResultsPage, get, is_printable, post};
 use crate::stored_files::encoded;
-use bytes::Bytes;
-use gateway_domain::Operation;
 use gateway_domain::cloud::CloudService;
+use gateway_domain::{Operation, Timestamp};
 use http::Method;
+use results::line_of;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 pub(super) struct XaiBatches;
 
 const PATH: &str = "/batches";
-/// Of a list of batches, and of their results: few enough that a page can be held.
+/// Of a list of batches.
 const ON_PAGE: &str = "?limit=100";
+/// Results on a page: as many as xAI's own clients ask for. Where those are more bytes than are held of a page, as with
+/// pictures in them, the same page is asked for again with fewer.
+const MOST_ON_PAGE: u32 = 1000;
 /// Bytes of a page of results.
 const MOST_PAGE: usize = 64 << 20;
 /// Between the parts of the form by which lines go up. No line of JSON begins like it.
 const BOUNDARY: &str = "gateway-batch-6f1b0c5e7d";
+const DAY_SECS: i64 = 86_400;
 
 #[derive(Serialize)]
 struct RequestLine<'a> {
@@ -38,6 +43,8 @@ struct XaiBatch {
     batch_id: String,
     #[serde(default)]
     name: Option<String>,
+    #[serde(default)]
+    expire_time: Option<String>,
     #[serde(default)]
     cancel_time: Option<String>,
     /// Why xAI itself ended it: most often it could not read the file.
@@ -54,6 +61,7 @@ struct BatchCounters {
     num_pending: u64,
     num_success: u64,
     num_error: u64,
+    num_cancelled: u64,
 }
 
 #[derive(Deserialize)]
@@ -73,96 +81,43 @@ struct XaiResults<'a> {
 }
 
 #[derive(Deserialize)]
-struct RequestResult<'a> {
-    batch_request_id: String,
-    #[serde(borrow, default)]
-    batch_result: Option<RequestEnd<'a>>,
-    #[serde(default)]
-    error_message: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct RequestEnd<'a> {
-    #[serde(borrow, default)]
-    response: Option<RequestAnswer<'a>>,
-    #[serde(default)]
-    error: Option<RequestTrouble>,
-}
-
-#[derive(Deserialize)]
-struct RequestAnswer<'a> {
-    #[serde(borrow, default)]
-    chat_get_completion: Option<&'a RawValue>,
-}
-
-/// A number of `google.rpc.Code`, of which 0 is no trouble, or a word.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RequestTrouble {
-    code: Value,
-    message: Option<String>,
-}
-
-#[derive(Deserialize)]
 struct FileId {
     id: String,
 }
 
-impl RequestTrouble {
-    fn number(&self) -> Option<u64> {
-        self.code.as_u64().or_else(|| self.code.as_str()?.parse().ok())
-    }
-
-    fn is_none(&self) -> bool {
-        match &self.code {
-            Value::Null => self.message.as_ref().is_none_or(String::is_empty),
-            _ => self.number() == Some(0),
-        }
-    }
-
-    fn end(self, message: Option<String>) -> LineEnd {
-        let number = self.number();
-        if number == Some(1) || self.code.as_str().is_some_and(|word| word.eq_ignore_ascii_case("cancelled")) {
-            return LineEnd::Cancelled;
-        }
-        let message = message.or(self.message).unwrap_or_default();
-        let body = json!({ "error": { "message": message, "code": self.code.as_str() } });
-        LineEnd::Answered { status: number.map_or(500, http_status), body: body.to_string().into() }
-    }
+/// Which page is asked for: the path up to how many results it has, and what stands behind.
+fn place_of(path: &str) -> (&str, &str) {
+    path.find('&').map_or((path, ""), |at| path.split_at(at))
 }
 
-/// The page behind the one at `path`; `Err(())`: it is the same one again.
+/// The page behind the one at `path`, as long as that; `Err(())`: it is the same one again.
 fn behind(path: &str, token: Option<String>) -> Result<Option<BatchCall>, ()> {
     let Some(token) = token.filter(|token| !token.is_empty()) else { return Ok(None) };
-    let base = path.split('?').next().unwrap_or_default();
-    let next = format!("{base}{ON_PAGE}&pagination_token={}", encoded(&token, b""));
+    let next = format!("{}&pagination_token={}", place_of(path).0, encoded(&token, b""));
     if next == path { Err(()) } else { Ok(Some(get(next))) }
 }
 
 fn results_page(path: &str, body: &[u8]) -> Option<ResultsPage> {
     let told: XaiResults<'_> = serde_json::from_slice(body).ok()?;
-    let lines = told.results.into_iter().filter_map(|result| line_of(result.get().as_bytes())).collect();
+    let lines = told.results.into_iter().map(|result| line_of(result.get())).collect();
     Some(ResultsPage { lines, next: behind(path, told.pagination_token).ok()? })
 }
 
-fn line_of(text: &[u8]) -> Option<NativeLine> {
-    let told: RequestResult<'_> = serde_json::from_slice(text).ok()?;
-    let RequestEnd { response, error } = told.batch_result.unwrap_or_default();
-    let message = told.error_message.filter(|message| !message.is_empty());
-    let trouble = error.filter(|trouble| !trouble.is_none());
-    let end = match (trouble, message, response.and_then(|response| response.chat_get_completion)) {
-        (None, None, Some(answer)) => {
-            LineEnd::Answered { status: 200, body: Bytes::copy_from_slice(answer.get().as_bytes()) }
-        }
-        (None, None, None) => return None,
-        (trouble, message, _) => trouble.unwrap_or_default().end(message),
-    };
-    Some(NativeLine { name: told.batch_request_id, end })
+/// The page that begins where the one at `path` does, with fewer results.
+fn smaller_page(path: &str) -> Option<BatchCall> {
+    let (front, token) = place_of(path);
+    let (base, number) = front.rsplit_once('=')?;
+    let fewer = number.parse::<u32>().ok()? / 10;
+    (fewer > 0).then(|| get(format!("{base}={fewer}{token}")))
 }
 
 impl NativeBatches for XaiBatches {
     fn serves(&self, operation: Operation) -> bool {
         operation == Operation::ChatCompletions
+    }
+
+    fn serves_of_file(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::ChatCompletions | Operation::Responses | Operation::ImagesGenerate)
     }
 
     fn has_one_model(&self) -> bool {
@@ -231,6 +186,10 @@ impl NativeBatches for XaiBatches {
         get(format!("{PATH}/{id}"))
     }
 
+    fn file_content(&self, file: &str) -> Option<BatchCall> {
+        Some(get(format!("/files/{}/content", encoded(file, b""))))
+    }
+
     fn holds(&self, body: &[u8], lines: u64) -> bool {
         let batch = serde_json::from_slice::<XaiBatch>(body).ok();
         batch.is_some_and(|batch| batch.state.unwrap_or_default().num_requests >= lines)
@@ -245,41 +204,71 @@ impl NativeBatches for XaiBatches {
     }
 }
 
-impl ToldBatches for XaiBatches {
-    fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
-        let batch: XaiBatch = serde_json::from_slice(body).ok()?;
-        let counts = batch.state.unwrap_or_default();
-        let why = batch.cancel_by_xai_message.filter(|why| !why.is_empty());
-        let is_cancelled = batch.cancel_time.is_some() || why.is_some();
-        let state = match counts {
-            BatchCounters { num_success: 0, num_error: 0, .. } if why.is_some() => NativeState::Failed,
+impl XaiBatch {
+    fn state(&self) -> NativeState {
+        let counts = self.state.unwrap_or_default();
+        let is_said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let was_stopped = is_said(&self.cancel_by_xai_message);
+        let is_cancelled = is_said(&self.cancel_time) || was_stopped;
+        match counts {
+            BatchCounters { num_success: 0, num_error: 0, .. } if was_stopped => NativeState::Failed,
             BatchCounters { num_pending: 0, .. } if is_cancelled => NativeState::Cancelled,
             _ if is_cancelled => NativeState::Cancelling,
             // The file is read once the batch is made.
             BatchCounters { num_requests: 0, .. } => NativeState::Validating,
             BatchCounters { num_pending: 0, .. } => NativeState::Completed,
             _ => NativeState::InProgress,
-        };
+        }
+    }
+
+    /// Whether xAI does no more of it. A bare date may be any moment of that day.
+    fn is_over(&self, now_secs: i64) -> bool {
+        let Some(text) = self.expire_time.as_deref() else { return false };
+        let Ok(at) = text.parse::<Timestamp>() else { return false };
+        let spare = if text.contains(['T', 't', ' ']) { 0 } else { DAY_SECS };
+        now_secs >= at.secs().saturating_add(spare)
+    }
+
+    fn standing(self, state: NativeState) -> NativeStanding {
         let has_results = state.has_ended() && state != NativeState::Failed;
-        let results = has_results.then(|| get(format!("{PATH}/{}/results{ON_PAGE}", batch.batch_id)));
-        let (results, problems) = (results.into_iter().collect(), why.into_iter().collect());
-        Some(NativeStanding { id: batch.batch_id, state, problems, results, told: Vec::new() })
+        let path = || format!("{PATH}/{}/results?limit={MOST_ON_PAGE}", self.batch_id);
+        let results = has_results.then(|| get(path())).into_iter().collect();
+        let why = self.cancel_by_xai_message.filter(|why| !why.is_empty());
+        NativeStanding { id: self.batch_id, state, problems: why.into_iter().collect(), results, told: Vec::new() }
+    }
+}
+
+impl ToldBatches for XaiBatches {
+    fn standing(&self, body: &[u8]) -> Option<NativeStanding> {
+        let batch: XaiBatch = serde_json::from_slice(body).ok()?;
+        let state = batch.state();
+        Some(batch.standing(state))
+    }
+
+    /// xAI tells until when it works on a batch, and has no word for one that it gave up.
+    fn standing_at(&self, body: &[u8], now_secs: i64) -> Option<NativeStanding> {
+        let batch: XaiBatch = serde_json::from_slice(body).ok()?;
+        let (state, counts) = (batch.state(), batch.state.unwrap_or_default());
+        let was_given_up = !state.has_ended() || (state == NativeState::Completed && counts.num_cancelled > 0);
+        let state = if was_given_up && batch.is_over(now_secs) { NativeState::Expired } else { state };
+        Some(batch.standing(state))
     }
 
     fn pages(&self) -> Option<PageReader> {
-        Some(PageReader { most: MOST_PAGE, read: results_page })
+        Some(PageReader { most: MOST_PAGE, read: results_page, smaller: smaller_page })
     }
 
     fn answer(&self, line: &[u8]) -> Option<NativeLine> {
-        line_of(line)
+        std::str::from_utf8(line).ok().map(line_of)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
-    const RESULTS: &str = "/batches/b/results?limit=100";
+    const RESULTS: &str = "/batches/b/results?limit=1000";
 
     fn page(path: &str, token: &Value) -> Option<ResultsPage> {
         let answer = json!({ "batch_request_id": "a", "batch_result": { "response": { "chat_get_completion": {} } } });
@@ -291,11 +280,11 @@ mod tests {
     #[test]
     fn results_are_followed_from_page_to_page() {
         let first = page(RESULTS, &json!("a/b c")).expect("a page");
-        assert_eq!(first.lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(first.lines.iter().map(|line| line.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let second = first.next.expect("one more").path;
-        assert_eq!(second, "/batches/b/results?limit=100&pagination_token=a%2Fb%20c");
+        assert_eq!(second, "/batches/b/results?limit=1000&pagination_token=a%2Fb%20c");
         let third = page(&second, &json!("d")).and_then(|page| page.next).expect("one more").path;
-        assert_eq!(third, "/batches/b/results?limit=100&pagination_token=d");
+        assert_eq!(third, "/batches/b/results?limit=1000&pagination_token=d");
         for end in [Value::Null, json!("")] {
             assert!(page(&third, &end).expect("a page").next.is_none(), "{end}");
         }
@@ -329,5 +318,37 @@ mod tests {
     fn a_batch_holds_its_lines_once_its_file_was_read() {
         let told = json!({ "batch_id": "b", "state": { "num_requests": 3, "num_pending": 0 } }).to_string();
         assert!(XaiBatches.holds(told.as_bytes(), 3) && !XaiBatches.holds(told.as_bytes(), 4));
+    }
+    #[test]
+    fn a_page_that_is_too_large_is_asked_for_again_with_fewer_results_and_so_are_those_behind_it() {
+        let fewer = smaller_page("/batches/b/results?limit=1000&pagination_token=t").expect("a page").path;
+        assert_eq!(fewer, "/batches/b/results?limit=100&pagination_token=t");
+        let behind = page(&fewer, &json!("u")).and_then(|page| page.next).expect("one more").path;
+        assert_eq!(behind, "/batches/b/results?limit=100&pagination_token=u");
+        let one = smaller_page("/batches/b/results?limit=10").expect("a page").path;
+        assert_eq!(one, "/batches/b/results?limit=1");
+        assert!(smaller_page(&one).is_none(), "one result is as few as there are");
+    }
+
+    #[test]
+    fn a_batch_that_is_not_done_by_its_time_has_expired_and_keeps_what_was_answered() {
+        let [noon, evening] = ["2025-12-11T12:00:00Z", "2025-12-11T22:00:00Z"];
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time").secs();
+        let state = |expires: &str, counts: [u64; 3], now: &str| {
+            let [all, pending, cancelled] = counts;
+            let state = json!({ "num_requests": all, "num_pending": pending, "num_success": 1,
+                                "num_cancelled": cancelled });
+            let told = json!({ "batch_id": "b", "expire_time": expires, "state": state }).to_string();
+            let standing = XaiBatches.standing_at(told.as_bytes(), at(now)).expect("a batch");
+            (standing.state, standing.results.len())
+        };
+        assert_eq!(state(noon, [3, 2, 0], "2025-12-11T11:59:59Z"), (NativeState::InProgress, 0));
+        assert_eq!(state(noon, [3, 2, 0], evening), (NativeState::Expired, 1));
+        // Which moment of the day is not told.
+        assert_eq!(state("2025-12-11", [3, 2, 0], evening), (NativeState::InProgress, 0));
+        assert_eq!(state("2025-12-11", [3, 2, 0], "2025-12-12T00:00:00Z"), (NativeState::Expired, 1));
+        // What was done in time is done; what xAI cancelled then was not.
+        assert_eq!(state(noon, [3, 0, 0], evening), (NativeState::Completed, 1));
+        assert_eq!(state(noon, [3, 0, 2], evening), (NativeState::Expired, 1));
     }
 }

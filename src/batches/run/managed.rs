@@ -305,18 +305,24 @@ async fn read_told<T: DeserializeOwned>(opened: Result<Response, OutsideError>) 
 }
 
 async fn read_bytes(opened: Result<Response, OutsideError>, most: usize) -> Result<Vec<u8>, RunBroken> {
+    let too_much = || RunBroken::Refused("The provider tells too much of its batch".to_owned());
+    read_within(opened, most).await?.ok_or_else(too_much)
+}
+
+/// `None`: it has more bytes. What is left of it is not read.
+async fn read_within(opened: Result<Response, OutsideError>, most: usize) -> Result<Option<Vec<u8>>, RunBroken> {
     let away = |why: String| RunBroken::Failed(KeepError::Store(why));
     let mut response = opened.map_err(|e| away(e.to_string()))?;
     let mut body = Vec::new();
     while let Some(piece) = response.read().await.map_err(|e| away(e.to_string()))? {
         body.extend_from_slice(&piece);
         if body.len() > most {
-            return Err(RunBroken::Refused("The provider tells too much of its batch".to_owned()));
+            return Ok(None);
         }
     }
     let status = response.status();
     if (200..300).contains(&status) {
-        return Ok(body);
+        return Ok(Some(body));
     }
     let after = retry_after(response.head().headers());
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();

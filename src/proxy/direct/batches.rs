@@ -1,6 +1,7 @@
 //! A provider's own batches by OpenAI's routes: made of a file that lies there, listed, looked at and cancelled. What a
 //! provider does not tell again is noted when the batch is made; what the gateway made for another workspace is unknown.
 
+use super::line_count::counted;
 use super::lines::{line_request, route_of, stand_in};
 use super::results::BatchReader;
 use super::service::{ServiceCall, Services};
@@ -23,6 +24,10 @@ use serde_json::{Map, Value, json};
 
 /// Pages of a provider's list that are followed for one of a client's.
 const MOST_PAGES: usize = 10;
+/// A batch whose lines the provider has not all taken up by then has no more of them than those.
+const TAKEN_UP_SECS: i64 = 86_400;
+/// The same where it is not known how many there are.
+const UNKNOWN_TAKEN_UP_SECS: i64 = 600;
 /// What the gateway makes in a bucket lies below these.
 const OWN_FOLDERS: [&str; 2] = ["/gateway-batches/", "/gateway-files/"];
 
@@ -120,7 +125,7 @@ impl<'a> DirectBatches<'a> {
     pub(super) async fn create(&self) -> Result<Value, DirectStop> {
         let (slug, request) = (self.slug(), self.asked.0);
         let new = read_new(&request.ask.content.bytes, self.family)?;
-        let known = route_of(&new.endpoint).filter(|route| self.family.serves(route.operation));
+        let known = route_of(&new.endpoint).filter(|route| self.family.serves_of_file(route.operation));
         let route = known.ok_or_else(|| bad("endpoint", &format!("must be one that {slug} runs batches of")))?;
         let (input, options) = (self.input(&new.input_file_id)?, options(&new));
         let model = match new.rest.get("model").map(|model| (model, model.as_str())) {
@@ -159,18 +164,39 @@ impl<'a> DirectBatches<'a> {
             );
             return Err(Fault::new(FaultKind::Refused, why).on("input_file_id").into());
         };
+        let lines = self.lines_of(&input).await;
         let told = self.services.told(creation, self.family.most_told()).await?;
         let standing = self.family.standing(&told).filter(|made| !made.id.is_empty());
         let untold = || Fault::new(FaultKind::UpstreamBroken, format!("{slug} made a batch and told no id"));
         let standing = standing.ok_or_else(untold)?;
         let metadata = new.metadata.map_or(Value::Null, Value::Object);
         let created = clock::now().secs();
-        let made = NativeMade { endpoint: new.endpoint, input, model, metadata, created };
+        let made = NativeMade { endpoint: new.endpoint, input, model, metadata, created, lines };
         let (keeper, owner) = (self.keeper(), own_objects::owner(request));
         let noting = self.parts.calls.bookings.note_made(owner, (&keeper, &standing.id), &made);
         noting.await.map_err(|e| own_objects::fault(e.into()))?;
         let found = FoundBatch { standing, facts: BatchFacts::default(), made: Some(made), files: [None, None] };
         Ok(self.shown(&found))
+    }
+
+    /// How many lines the file has; `None`: that does not matter, or cannot be said.
+    async fn lines_of(&self, file: &str) -> Option<u64> {
+        let call = self.family.file_content(file).and_then(ServiceCall::of_batch)?;
+        let lines = match self.services.open(call).await {
+            Ok(response) => counted(response).await,
+            Err(stop) => Err(format!("{stop:?}")),
+        };
+        let warn = |why| tracing::warn!(file, why, "the lines of a file that a batch is made of could not be counted");
+        lines.map_err(warn).ok()
+    }
+
+    /// Whether one that has nothing left to do has no lines to come either.
+    fn is_taken_up(&self, told: &[u8], made: &NativeMade) -> bool {
+        let (lines, within) = match made.lines {
+            Some(lines) => (lines, TAKEN_UP_SECS),
+            None => (u64::MAX, UNKNOWN_TAKEN_UP_SECS),
+        };
+        self.family.holds(told, lines) || clock::now().secs() > made.created.saturating_add(within)
     }
 
     /// The file as the provider knows it.
@@ -198,10 +224,14 @@ impl<'a> DirectBatches<'a> {
 
     /// `None`: it tells of none, or of one that is another workspace's.
     async fn read(&self, told: &[u8]) -> Result<Option<FoundBatch>, Fault> {
-        let Some(standing) = self.family.standing(told) else { return Ok(None) };
+        let Some(mut standing) = self.family.standing_at(told, clock::now().secs()) else { return Ok(None) };
         let (keeper, owner) = (self.keeper(), own_objects::owner(self.asked.0));
         let made = self.parts.calls.bookings.made(owner, (&keeper, &standing.id)).await;
         let made = made.map_err(|e| own_objects::fault(e.into()))?;
+        let is_whole = made.as_ref().is_none_or(|made| self.is_taken_up(told, made));
+        if standing.state == NativeState::Completed && !is_whole {
+            (standing.state, standing.results) = (NativeState::InProgress, Vec::new());
+        }
         let told: Value = serde_json::from_slice(told).unwrap_or_default();
         let files = ["output_file", "error_file"].map(|name| told[name].as_str().map(str::to_owned));
         let found = FoundBatch { standing, facts: facts(&told), made, files };
@@ -287,6 +317,7 @@ impl<'a> DirectBatches<'a> {
         let is_theirs = self.slug() == "mistral-ai";
         let [good, bad] = if is_theirs { files.clone() } else { [results("output"), results("errors")] };
         let ended = |state: NativeState| facts.ended.filter(|_| standing.state == state);
+        let over = || facts.expires.filter(|_| standing.state == NativeState::Expired);
         let told = standing.problems.iter().filter(|_| standing.state == NativeState::Failed);
         let errors: Vec<Value> =
             told.map(|why| json!({ "code": "provider_failed", "message": why, "param": null, "line": null })).collect();
@@ -296,9 +327,9 @@ impl<'a> DirectBatches<'a> {
             "id": id, "object": "batch", "endpoint": found.endpoint(), "model": found.model(), "errors": errors,
             "input_file_id": input, "completion_window": "24h", "status": name(standing.state),
             "output_file_id": good, "error_file_id": bad,
-            "created_at": made.as_ref().map(|made| made.created).or(facts.created),
+            "expires_at": facts.expires, "created_at": made.as_ref().map(|made| made.created).or(facts.created),
             "completed_at": ended(NativeState::Completed), "failed_at": ended(NativeState::Failed),
-            "expired_at": ended(NativeState::Expired), "cancelled_at": ended(NativeState::Cancelled),
+            "expired_at": ended(NativeState::Expired).or_else(over), "cancelled_at": ended(NativeState::Cancelled),
             "request_counts": { "total": total, "completed": completed, "failed": failed },
             "metadata": made.as_ref().map(|made| made.metadata.clone()),
         })

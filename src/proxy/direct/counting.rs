@@ -61,6 +61,7 @@ impl BatchReader<'_> {
     }
 
     async fn count_lines(self, found: FoundBatch, turn: &mut Option<CountingTurn>) -> Result<(), DirectStop> {
+        let least = if self.family.pages().is_some() { found.facts.answered() } else { 0 };
         let mut results = self.results(found)?;
         let mut number = 0;
         if let Some(holder) = turn.as_mut() {
@@ -69,6 +70,12 @@ impl BatchReader<'_> {
         let before = turn.as_ref().map_or(0, CountingTurn::lines);
         loop {
             let some = some_of(&mut results, &mut number, (before, u64::MAX)).await?;
+            if some.is_empty() && number < least {
+                let why =
+                    format!("tells {number} results of a batch that has {least} answers: the rest is counted later");
+                let why = format!("{} {why}", self.services.slug());
+                return Err(Fault::new(FaultKind::UpstreamBroken, why).into());
+            }
             if some.is_empty() {
                 return Ok(());
             }
@@ -165,15 +172,16 @@ impl BatchReader<'_> {
         reading: &ResultReading,
         (line, number): (NativeLine, u64),
     ) -> Result<Option<Box<LogRecord>>, Fault> {
-        if !matches!(line.end, LineEnd::Answered { .. }) {
+        if !matches!(line.end, LineEnd::Answered { .. } | LineEnd::Other(_)) {
             return Ok(None);
         }
+        let is_of_batch = matches!(line.end, LineEnd::Answered { .. });
         let read = reading.read(self.asked, (line, number)).await?;
         let Some(answer) = read.answer else { return Ok(None) };
         let booked = BookedAnswer {
             status: answer.status,
             asked: None,
-            model: answer.model.or_else(|| reading.told_model.clone()),
+            model: answer.model.or_else(|| reading.told_model.clone().filter(|_| is_of_batch)),
             usage: answer.usage,
             native: None,
             judged: None,
@@ -208,6 +216,7 @@ fn later() -> Fault {
 const fn length(line: &NativeLine) -> usize {
     match &line.end {
         LineEnd::Answered { body, .. } => body.len(),
+        LineEnd::Other(other) => other.body.len(),
         LineEnd::Cancelled | LineEnd::Expired => 0,
     }
 }

@@ -6,18 +6,21 @@ use super::lines::{line_request, route_of, stand_in};
 use super::service::{ServiceCall, Services};
 use super::{BatchVerb, DirectAnswer, DirectStop, ResultFile, bad};
 use crate::batches::MOST_LINE;
+use crate::bookings::BookingId;
 use crate::proxy::deliver::fallen;
 use crate::proxy::exchange::{CallParts, LineRead, LineTarget};
 use crate::proxy::request::{LineMark, Request, Route};
 use crate::proxy::routing::Routing;
 use crate::upstream::http1::{LineError, Response, ResponseLines};
+use ahash::AHashSet;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use gateway_providers::native_batches::direct::told_id;
-use gateway_providers::native_batches::{BatchCall, LineEnd, NativeLine, NativeState, ToldBatches};
+use gateway_providers::native_batches::{BatchCall, LineEnd, NativeLine, NativeState, OtherAnswer, ToldBatches};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use uuid::Uuid;
 
 const IMAGES: &str = "/v1/images/generations";
 const IMAGE_EDITS: &str = "/v1/images/edits";
@@ -26,6 +29,8 @@ const PIECE: usize = 64 << 10;
 
 /// Of an answer that tells addresses.
 const MOST_ADDRESSES: usize = 1 << 20;
+/// Lines that are known again where pages tell one twice.
+const MOST_KNOWN: usize = 1 << 20;
 
 /// What results are read with.
 #[derive(Clone, Copy)]
@@ -42,6 +47,8 @@ pub(super) struct NativeResults<'a> {
     family: &'static dyn ToldBatches,
     told: VecDeque<NativeLine>,
     calls: VecDeque<BatchCall>,
+    /// Names of the lines that pages told.
+    known: AHashSet<Uuid>,
     /// Addresses that the provider told in the place of results.
     elsewhere: VecDeque<String>,
     open: Option<ResponseLines>,
@@ -146,6 +153,7 @@ impl<'a> BatchReader<'a> {
             family: self.family,
             told: found.standing.told.into(),
             calls: found.standing.results.into(),
+            known: AHashSet::new(),
             elsewhere: VecDeque::new(),
             open: None,
             may_lack,
@@ -158,13 +166,17 @@ impl NativeResults<'_> {
     /// Some of the results, or where they are.
     async fn begin(&mut self, response: Response, path: &str) -> Result<(), Fault> {
         if let Some(pages) = self.family.pages() {
-            let told = self.services.whole_of(response, pages.most).await?;
-            let no_page = || {
-                let why = format!("{} tells no page of results", self.services.slug());
-                Fault::new(FaultKind::UpstreamBroken, why)
+            let broken =
+                |why: &str| Fault::new(FaultKind::UpstreamBroken, format!("{} tells {why}", self.services.slug()));
+            let Some(told) = self.services.whole_within(response, pages.most).await? else {
+                let fewer = (pages.smaller)(path).ok_or_else(|| broken("a result that is too large"))?;
+                self.calls.push_front(fewer);
+                return Ok(());
             };
-            let page = (pages.read)(path, &told).ok_or_else(no_page)?;
-            self.told.extend(page.lines);
+            let page = (pages.read)(path, &told).ok_or_else(|| broken("no page of results"))?;
+            let known = &mut self.known;
+            let fresh = page.lines.into_iter().filter(|line| is_fresh(known, line));
+            self.told.extend(fresh);
             self.calls.extend(page.next);
         } else if let Some(addresses) = self.family.addresses() {
             let told = self.services.whole_of(response, MOST_ADDRESSES).await?;
@@ -209,6 +221,11 @@ impl NativeResults<'_> {
     }
 }
 
+/// Pages may overlap: what one of them told before is told once.
+fn is_fresh(known: &mut AHashSet<Uuid>, line: &NativeLine) -> bool {
+    line.name.is_empty() || known.len() >= MOST_KNOWN || known.insert(BookingId::of(&[line.name.as_bytes()]).0)
+}
+
 fn unread(error: LineError, provider: &str) -> Fault {
     match error {
         LineError::Lost(e) => fallen(e, provider),
@@ -227,13 +244,20 @@ impl ResultReading {
         (line, number): (NativeLine, u64),
     ) -> Result<ReadResult, Fault> {
         let id = format!("batch_req_{}_{number}", self.batch);
-        let body = stand_in(self.route.operation, self.model.as_deref());
+        let (route, model) = match &line.end {
+            // The model of the batch is that of its other lines.
+            LineEnd::Other(other) => (other.endpoint.and_then(route_of).unwrap_or_else(|| self.route.clone()), None),
+            _ => (self.route.clone(), self.model.as_deref()),
+        };
+        let body = stand_in(route.operation, model);
         let trace = format!("{}-{number}", self.batch);
         let metadata = [("batch_id", self.batch.clone()), ("batch_line", number.to_string())];
         let mark = LineMark { trace: &trace, metadata: &metadata };
-        let asked = line_request(request, &self.route, (body, mark)).await?;
-        let (status, native) = match line.end {
-            LineEnd::Answered { status, body } => (status, body),
+        let asked = line_request(request, &route, (body, mark)).await?;
+        let target = || LineTarget::of(&asked, routing);
+        let answer = match line.end {
+            LineEnd::Answered { status, body } => target()?.read(status, &body),
+            LineEnd::Other(other) => read_other(&target()?, other, &self.batch),
             ended => {
                 let (code, message) = match ended {
                     LineEnd::Expired => ("batch_expired", "The batch expired before this line was answered."),
@@ -244,7 +268,6 @@ impl ResultReading {
                 return Ok(ReadResult { is_good: false, line, answer: None, request: asked });
             }
         };
-        let answer = LineTarget::of(&asked, routing)?.read(status, &native);
         let body = match serde_json::from_slice::<Box<RawValue>>(&answer.body) {
             Ok(body) => serde_json::to_value(body).unwrap_or_default(),
             Err(_) => String::from_utf8_lossy(&answer.body).into_owned().into(),
@@ -254,4 +277,20 @@ impl ResultReading {
         let line = json!({ "id": id, "custom_id": line.name, "response": response, "error": null });
         Ok(ReadResult { is_good, line, answer: Some(answer), request: asked })
     }
+}
+
+/// What nobody here knows is told as it is. It costs what its usage says, as that of any answer does, or else what the
+/// provider says.
+fn read_other(target: &LineTarget<'_>, other: OtherAnswer, batch: &str) -> LineRead {
+    let OtherAnswer { endpoint, body, cost } = other;
+    let read = target.read(200, &body);
+    let is_known = endpoint.is_some();
+    let mut answer = if is_known { read } else { LineRead { status: 200, body, ..read } };
+    let model = answer.model.as_deref().or_else(|| target.model());
+    if let Some(cost) = cost.filter(|_| !is_known || model.is_none()) {
+        answer.usage.get_or_insert_default().detail.told = Some(cost);
+    } else if !is_known || (model.is_none() && answer.usage.is_some()) {
+        tracing::warn!(batch, model, "an answer in a provider's batch has no price that is known here");
+    }
+    answer
 }

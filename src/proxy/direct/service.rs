@@ -18,6 +18,7 @@ use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
 use gateway_providers::stored_files::told_in_xml;
 use gateway_providers::{Adapter as _, Call, Endpoint, Outgoing, Pieces, Raw};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use std::collections::HashSet;
@@ -70,6 +71,11 @@ impl ServiceCall {
         };
         Some(Self { body, ..Self::bare(at, method, path) })
     }
+}
+
+/// How many bytes an answer says that it has.
+fn declared_length(response: &Response) -> Option<usize> {
+    response.head().headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 impl<'a> Services<'a> {
@@ -137,16 +143,35 @@ impl<'a> Services<'a> {
         Ok(body)
     }
 
+    /// `None`: it has more bytes. What is left of it is not read.
+    pub(super) async fn whole_within(&self, mut response: Response, most: usize) -> Result<Option<Bytes>, Fault> {
+        if declared_length(&response).is_some_and(|length| length > most) {
+            return Ok(None);
+        }
+        let body = self.read_within(&mut response, most).await?;
+        if body.is_some() {
+            response.release(self.parts.delivery.settings.upstream_pool_size);
+        }
+        Ok(body)
+    }
+
     async fn whole(&self, response: &mut Response, most: usize) -> Result<Bytes, Fault> {
+        let too_much = || {
+            let why = format!("{} answers with more than {most} bytes", self.slug());
+            Fault::new(FaultKind::UpstreamBroken, why)
+        };
+        self.read_within(response, most).await?.ok_or_else(too_much)
+    }
+
+    async fn read_within(&self, response: &mut Response, most: usize) -> Result<Option<Bytes>, Fault> {
         let mut body = BytesMut::new();
         while let Some(piece) = response.read().await.map_err(|e| fallen(e, self.slug()))? {
             body.extend_from_slice(&piece);
             if body.len() > most {
-                let why = format!("{} answers with more than {most} bytes", self.slug());
-                return Err(Fault::new(FaultKind::UpstreamBroken, why));
+                return Ok(None);
             }
         }
-        Ok(body.freeze())
+        Ok(Some(body.freeze()))
     }
 
     /// Which of these objects the workspace made; `None`: those of workspaces are not kept apart here.

@@ -131,6 +131,7 @@ impl Exchange<'_> {
             model: None,
             metadata: Value::Null,
             created: clock::now().secs(),
+            lines: None,
         }
     }
 }

@@ -6,8 +6,8 @@ use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd, lost_log};
 use super::LineSender;
 use super::family::native_name;
 use super::judged::{UNREADABLE, answered_line, to_judge};
-use super::read_bytes;
 use super::results::{AT_ONCE, LinePlaces, answer_lines};
+use super::{read_bytes, read_within};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, LineUsage};
 use crate::batches::guest::BookedAnswer;
@@ -101,7 +101,11 @@ impl BatchRun {
                 continue;
             }
             if let Some(pages) = family.pages() {
-                let told = read_bytes(opened, pages.most).await?;
+                let Some(told) = read_within(opened, pages.most).await? else {
+                    let too_large = || RunBroken::Refused("The provider tells a result that is too large".to_owned());
+                    calls.push_front((pages.smaller)(&call.path).ok_or_else(too_large)?);
+                    continue;
+                };
                 let no_page = || KeepError::Store("the provider tells no page of results".to_owned());
                 let page = (pages.read)(&call.path, &told).ok_or_else(no_page)?;
                 if (self.runner.draining)() {
@@ -265,6 +269,7 @@ impl AnswerBook {
             LineEnd::Cancelled => return Ok(without(Halt::Cancelled.told())),
             LineEnd::Expired => return Ok(without(Halt::Expired.told())),
             LineEnd::Answered { status, body } => (status, Some(body)),
+            LineEnd::Other(other) => (200, Some(other.body)),
         };
         let judged = judges.then(|| to_judge(said, None));
         let booked = BookedAnswer { status, asked: None, model: None, usage: None, native, judged, is_counted };
