@@ -6,6 +6,7 @@ use crate::upstream::http1::Response;
 use bytes::Bytes;
 use gateway_domain::ports::{OutsideCall, OutsideError};
 use http::Method;
+use http::header::{CONTENT_LENGTH, LOCATION};
 use std::time::Duration;
 
 /// Between two pieces.
@@ -32,4 +33,17 @@ impl Downloads {
         };
         self.0.open(&call, None).await
     }
+}
+
+/// Where an answer says that something lies now, by a whole address.
+pub(crate) fn moved_to(response: &Response) -> Option<&str> {
+    if !matches!(response.status(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    response.head().headers().get(LOCATION)?.to_str().ok().filter(|to| to.contains("://"))
+}
+
+/// How many bytes an answer says that it has.
+pub(crate) fn declared_length(response: &Response) -> Option<usize> {
+    response.head().headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -233,14 +233,16 @@ struct ListPart {
 impl ListPart {
     fn read(request: &Request, kind: &str) -> Result<Self, Fault> {
         let bad = |name: &str, why: &str| Err(Fault::new(FaultKind::BadBody, format!("{name} {why}")).on(name));
+        // As at OpenAI.
+        let most = if kind == "file" { 10_000 } else { 100 };
         let mut page = Self { after: None, most: 20, purpose: None };
         let query = request.ask.route.query.as_deref().unwrap_or_default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "limit" => match value.parse::<u32>() {
-                    Ok(most) if most > 0 && most <= 10_000 => page.most = most.min(MOST_LISTED),
-                    _ => return bad("limit", "must be a number of 1..10000"),
+                    Ok(number) if (1..=most).contains(&number) => page.most = number.min(MOST_LISTED),
+                    _ => return bad("limit", &format!("must be a number of 1..{most}")),
                 },
                 "after" => match batches::read_id(kind, value) {
                     Some(id) => page.after = Some(id),

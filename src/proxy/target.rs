@@ -11,7 +11,7 @@ use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::price::{PriceBook, PriceCard, PriceQuery};
-use gateway_domain::snapshot::{Org, Upstream, is_listed_apart, region};
+use gateway_domain::snapshot::{ManagedProvider, Org, Upstream, is_listed_apart, region};
 use gateway_domain::{Fault, FaultKind, Operation, Secret, Timestamp};
 use gateway_providers::{Adapter, ModelPlace, Untouched};
 use permit::WantedModel;
@@ -256,7 +256,8 @@ fn aim(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     Ok(aim)
 }
 
-fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
+/// A provider of the workspace that may be called, with its integration.
+fn kept<'a>(slug: &str, request: &'a Request) -> Result<(&'a ManagedProvider, Arc<Upstream>), Fault> {
     let tenant = &request.caller.tenant;
     let unknown = || Fault::new(FaultKind::NoProvider, format!("No provider @{slug} in this workspace")).on("provider");
     let provider = tenant.workspace.provider(slug).ok_or_else(unknown)?;
@@ -273,6 +274,21 @@ fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Res
     if let Some(why) = &upstream.missing {
         return Err(Fault::new(FaultKind::SecretAway, format!("@{slug} cannot be called now: {why}")));
     }
+    Ok((provider, upstream))
+}
+
+/// The family of the provider that the request itself names, which may be called; `None`: it names none.
+pub(crate) fn named_family(request: &Request) -> Option<Result<&'static dyn Adapter, Fault>> {
+    let named = request.ask.headers.provider.as_deref()?;
+    let found = match named.strip_prefix('@') {
+        Some(slug) => kept(slug, request).map(|(_, upstream)| upstream),
+        None => return Some(adapter(named, &request.ask.headers.settings)),
+    };
+    Some(found.and_then(|upstream| adapter(upstream.provider.slug, &with_free(&upstream.settings, request))))
+}
+
+fn managed(slug: &Arc<str>, leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
+    let (provider, upstream) = kept(slug, request)?;
     if request.ask.headers.custom_host.is_some() || (inline && leaf.custom_host.is_some()) {
         return Err(foreign_host());
     }

@@ -183,6 +183,13 @@ async fn what_is_wrong_with_a_file_or_a_batch_is_told_by_name() {
         let told = gateway.get(&format!("/v1/files?{query}")).send().await.expect(400).error();
         assert!(told.contains(query.split('=').next().unwrap_or_default()), "{told}");
     }
+    for query in ["limit=0", "limit=101", "limit=10000"] {
+        let told = gateway.get(&format!("/v1/batches?{query}")).send().await.expect(400).json();
+        let why = text(&told["error"], "message");
+        assert!(told["error"]["param"] == "limit" && why.contains("1..100"), "{query}: {told}");
+    }
+    gateway.get("/v1/batches?limit=100").send().await.expect(200);
+    gateway.get("/v1/files?limit=10000").send().await.expect(200);
     let file = file(&gateway, &lines(1)).await;
     for (name, value) in [
         ("endpoint", json!("/v1/other")),

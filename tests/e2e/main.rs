@@ -379,3 +379,4 @@ mod ways;
 mod workspaces;
 #[cfg(test)]
 mod xai_batches;
+mod xai_direct_batches;

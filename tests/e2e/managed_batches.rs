@@ -260,3 +260,43 @@ async fn the_batch_itself_may_say_whose_it_is() {
         assert!(up.text().contains(r#""model":"gpt-4o-mini""#) && !up.text().contains("@own"), "{}", up.text());
     }
 }
+
+/// Before anything is kept of the batch, and not when its first line runs.
+#[tokio::test]
+async fn a_provider_that_cannot_run_the_batch_is_refused_when_it_is_made() {
+    let gateway = Gateway::with(FAST).await;
+    let upstream = Upstream::replying(|_| reply::error(500, &[])).await;
+    let admin = gateway.admin();
+    for (slug, family) in [("own", "openai"), ("claude", "anthropic"), ("grok", "x-ai"), ("rank", "cohere")] {
+        admin.provider(slug, family, Some(&upstream.url())).await;
+    }
+    let file = file(&gateway, &three("gpt-4o-mini")).await;
+    let make = async |window: &str, endpoint: &str, provider: &str| {
+        let more =
+            json!({ "completion_window": window, "endpoint": endpoint, "gateway_options": { "provider": provider } });
+        gateway.post("/v1/batches").json(&with(by_provider(&file), more)).send().await
+    };
+    for (window, endpoint, provider, why) in [
+        ("24h", "/v1/chat/completions", "@nobody", "No provider @nobody"),
+        ("immediate", "/v1/chat/completions", "@nobody", "No provider @nobody"),
+        ("24h", "/v1/chat/completions", "opeenai", "no family"),
+        ("24h", "/v1/embeddings", "@claude", "runs no batches of /v1/embeddings"),
+        ("immediate", "/v1/embeddings", "@claude", "does not serve /v1/embeddings"),
+        ("24h", "/v1/responses", "@grok", "runs no batches of /v1/responses"),
+        ("24h", "/v1/chat/completions", "@rank", "runs no batches of /v1/chat/completions"),
+    ] {
+        let told = make(window, endpoint, provider).await.expect(400).json();
+        let said = text(&told["error"], "message");
+        let is_named = told["error"]["param"] == "gateway_options.provider";
+        assert!(is_named && said.contains(why) && said.starts_with("gateway_options.provider"), "{provider}: {told}");
+    }
+    for (window, endpoint, provider) in [
+        ("24h", "/v1/embeddings", "@own"),
+        ("immediate", "/v1/responses", "@claude"),
+        ("24h", "/v1/chat/completions", "@grok"),
+    ] {
+        make(window, endpoint, provider).await.expect(200);
+    }
+    let made = gateway.get("/v1/batches").send().await.expect(200).json();
+    assert_eq!(made["data"].as_array().map(Vec::len), Some(3), "{made}");
+}

@@ -1,28 +1,28 @@
 //! Batches that xAI runs: made of a file in one call, told by counts, and read page by page.
 
-use crate::batches::{CHAT, asked, batch, ended, file, line, results, text};
+use crate::batches::{batch, ended, file, line, results, text};
 use crate::family_batches::{FAST, FamilyProvider, Script, by_provider, cost, four, make, prompt, translated};
-use crate::harness::{Gateway, Seen, eventually, reply, with};
+use crate::harness::{Gateway, Seen, Upstream, eventually, reply, with};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-const GROK: &str = "grok-3";
-const LOOK: &str = "/batches/batch_1";
-const RESULTS: &str = "/batches/batch_1/results?limit=100";
+pub(crate) const GROK: &str = "grok-3";
+pub(crate) const LOOK: &str = "/batches/batch_1";
+pub(crate) const RESULTS: &str = "/batches/batch_1/results?limit=1000";
 const CANCEL: &str = "/batches/batch_1:cancel";
 
-fn below(seen: &Seen) -> &str {
+pub(crate) fn below(seen: &Seen) -> &str {
     seen.target.strip_prefix("/v1").unwrap_or(&seen.target)
 }
 
-fn completion(n: usize) -> Value {
+pub(crate) fn completion(n: usize) -> Value {
     let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100 });
     with(reply::completion(&format!("answer-{n}")), json!({ "model": GROK, "usage": usage }))
 }
 
 /// Requests in all, waiting, answered, failed, and cancelled.
-fn told(counts: [u64; 5], more: Value) -> Vec<u8> {
+pub(crate) fn told(counts: [u64; 5], more: Value) -> Vec<u8> {
     let [all, pending, good, bad, cancelled] = counts;
     let state = json!({ "num_requests": all, "num_pending": pending, "num_success": good, "num_error": bad,
                         "num_cancelled": cancelled });
@@ -32,22 +32,23 @@ fn told(counts: [u64; 5], more: Value) -> Vec<u8> {
 }
 
 /// A page of what was answered, and the token of the next.
-fn page(lines: &[Value], token: &Value) -> Vec<u8> {
+pub(crate) fn page(lines: &[Value], token: &Value) -> Vec<u8> {
     reply::json(200, &json!({ "results": lines, "pagination_token": token }))
 }
 
-fn answered(name: &str, n: usize) -> Value {
+pub(crate) fn answered(name: &str, n: usize) -> Value {
     json!({ "batch_request_id": name, "batch_result": { "response": { "chat_get_completion": completion(n) } } })
 }
 
-fn refused(name: &str, code: u64, why: &str) -> Value {
+pub(crate) fn refused(name: &str, code: u64, why: &str) -> Value {
     json!({ "batch_request_id": name, "batch_result": { "error": { "code": code, "message": why } } })
 }
 
 /// It ends at the look `until`, or once it was cancelled.
-fn grok(until: usize) -> Box<Script> {
+pub(crate) fn grok(until: usize) -> Box<Script> {
     Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
         ("POST", "/files") => reply::json(200, &json!({ "id": "file_1", "object": "file" })),
+        ("GET", "/files/file_1/content") => reply::whole(200, &[], "{}\n{}\n\n{}\n{}"),
         ("DELETE", "/files/file_1") => reply::json(200, &json!({ "id": "file_1", "deleted": true })),
         ("POST", "/chat/completions") => reply::json(200, &completion(9)),
         ("POST", "/batches") => told([0; 5], json!({})),
@@ -207,39 +208,35 @@ async fn a_batch_of_xais_that_may_be_there_is_looked_for_and_not_made_again() {
     assert_eq!((provider.calls("POST", "/files").len(), provider.calls("POST", "/batches").len()), (1, 1));
 }
 
-/// With a file of xAI's own, by OpenAI's routes.
+/// What xAI tells nothing of, and what it cancelled in its own words, stands in the error file; a page that is too large is
+/// asked for again, and one that was moved is read where it lies.
 #[tokio::test]
-async fn xais_own_batches_are_made_listed_and_read_by_openais_routes() {
+async fn no_row_of_xais_is_lost_and_no_page() {
     let gateway = Gateway::with(FAST).await;
-    let plain = grok(3);
+    let elsewhere = Upstream::replying(|_| page(&[answered("line-0", 0)], &Value::Null)).await;
+    let (plain, moved) = (grok(4), format!("{}/page", crate::clouds::bare(&elsewhere)));
     let script: Box<Script> = Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
-        ("GET", "/batches?limit=100") => {
-            let state = json!({ "num_requests": 4, "num_pending": 4 });
-            let one = json!({ "batch_id": "batch_1", "create_time": "2025-01-01", "state": state });
-            reply::json(200, &json!({ "batches": [one], "pagination_token": null }))
+        ("GET", RESULTS) => {
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 70000000\r\n\r\n{".to_vec()
+        }
+        ("GET", "/batches/batch_1/results?limit=100") => {
+            let error = json!({ "code": "batch_cancelled", "message": "gone" });
+            let cancelled = json!({ "batch_request_id": "line-1", "batch_result": { "error": error } });
+            let nothing = json!({ "batch_request_id": "line-3", "batch_result": {} });
+            page(&[cancelled, nothing, answered("gw_line_3", 2)], &json!("t"))
+        }
+        ("GET", "/batches/batch_1/results?limit=100&pagination_token=t") => {
+            reply::whole(302, &[("location", &moved)], "")
         }
         _ => plain(seen, looks, cancelled),
     });
     let provider = FamilyProvider::start(LOOK, script).await;
-    let config = provider.config("x-ai");
-    let body = json!({ "input_file_id": "file_1", "endpoint": CHAT, "completion_window": "24h", "model": GROK,
-                       "metadata": asked("")["metadata"] });
-    let made = gateway.post("/v1/batches").config(&config).json(&body).send().await.expect(200).json();
-    assert_eq!((&made["id"], &made["status"]), (&json!("batch_1"), &json!("validating")));
-    assert_eq!(provider.calls("POST", "/batches")[0].json()["input_file_id"], "file_1");
-    let get = async |path: &str| gateway.get(path).config(&config).send().await.expect(200);
-    let list = get("/v1/batches").await.json();
-    assert_eq!((&list["data"][0]["id"], &list["data"][0]["status"]), (&json!("batch_1"), &json!("in_progress")));
-    let done = eventually("its end", || async {
-        let told = get("/v1/batches/batch_1").await.json();
-        (told["output_file_id"] == "batch_1.output" && provider.calls("GET", LOOK).len() >= 3).then_some(told)
-    });
-    let done = done.await;
+    let file = file(&gateway, &four(GROK)).await;
+    let id = make(&gateway, &provider.config("x-ai"), &by_provider(&file)).await;
+    let done = ended(&gateway, &id, "completed").await;
     assert_eq!(done["request_counts"], json!({ "total": 4, "completed": 2, "failed": 2 }));
-    let lines = get(&format!("/v1/files/{}/content", text(&done, "output_file_id"))).await.text();
-    let names: Vec<Value> =
-        lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["custom_id"].clone()).collect();
-    assert_eq!(names, ["gw_line_3", "gw_line_3", "line-of-nobody", "line-0"].map(Value::from));
-    let errors = get(&format!("/v1/files/{}/content", text(&done, "error_file_id"))).await.text();
-    assert!(errors.contains("no such tool") && errors.contains("batch_cancelled"), "{errors}");
+    let bad = results(&gateway, &done, "error_file_id").await;
+    assert_eq!(bad["line-1"]["error"]["code"], "batch_cancelled");
+    let nothing = &bad["line-3"]["response"];
+    assert_eq!((&nothing["status_code"], &nothing["body"]["error"]["code"]), (&json!(502), &json!("no_answer")));
 }

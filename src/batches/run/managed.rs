@@ -10,6 +10,7 @@ use crate::batches::lines::{LineReader, MOST_MODELS};
 use crate::batches::native::{self, NativeBatch, NativeList};
 use crate::batches::upload::pipe;
 use crate::batches::{BatchDocument, batch_id};
+use crate::downloads::declared_length;
 use crate::upstream::StreamedBody;
 use crate::upstream::http1::Response;
 use ahash::AHashMap;
@@ -313,6 +314,9 @@ async fn read_bytes(opened: Result<Response, OutsideError>, most: usize) -> Resu
 async fn read_within(opened: Result<Response, OutsideError>, most: usize) -> Result<Option<Vec<u8>>, RunBroken> {
     let away = |why: String| RunBroken::Failed(KeepError::Store(why));
     let mut response = opened.map_err(|e| away(e.to_string()))?;
+    if declared_length(&response).is_some_and(|length| length > most) {
+        return Ok(None);
+    }
     let mut body = Vec::new();
     while let Some(piece) = response.read().await.map_err(|e| away(e.to_string()))? {
         body.extend_from_slice(&piece);

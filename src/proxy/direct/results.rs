@@ -289,7 +289,7 @@ fn read_other(target: &LineTarget<'_>, other: OtherAnswer, batch: &str) -> LineR
     let model = answer.model.as_deref().or_else(|| target.model());
     if let Some(cost) = cost.filter(|_| !is_known || model.is_none()) {
         answer.usage.get_or_insert_default().detail.told = Some(cost);
-    } else if !is_known || (model.is_none() && answer.usage.is_some()) {
+    } else if model.is_none() || (!is_known && answer.usage.is_none()) {
         tracing::warn!(batch, model, "an answer in a provider's batch has no price that is known here");
     }
     answer

@@ -2,6 +2,7 @@
 //! Knows neither what is asked nor what an answer means, but for what a refusal says.
 
 use super::{DirectStop, ProviderSaid};
+use crate::downloads::{declared_length, moved_to};
 use crate::proxy::call::raw_call;
 use crate::proxy::deliver::{fallen, timed_out};
 use crate::proxy::exchange::CallParts;
@@ -18,7 +19,6 @@ use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
 use gateway_providers::stored_files::told_in_xml;
 use gateway_providers::{Adapter as _, Call, Endpoint, Outgoing, Pieces, Raw};
-use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use std::collections::HashSet;
@@ -73,11 +73,6 @@ impl ServiceCall {
     }
 }
 
-/// How many bytes an answer says that it has.
-fn declared_length(response: &Response) -> Option<usize> {
-    response.head().headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
 impl<'a> Services<'a> {
     pub(super) fn new(parts: &'a CallParts, (request, routing): (&'a Request, &'a Routing), aim: Aim) -> Self {
         Self { parts, request, routing, aim, relays: false, waited: AtomicU64::new(0) }
@@ -100,9 +95,9 @@ impl<'a> Services<'a> {
         target::at_service(&self.aim, self.routing.plan.leaf(), self.request, at)
     }
 
-    /// An answer that is none of a refusal.
+    /// An answer that is none of a refusal. What the provider has moved is read where it says, without its credential.
     pub(super) async fn open(&self, call: ServiceCall) -> Result<Response, DirectStop> {
-        let began = Instant::now();
+        let (began, is_read) = (Instant::now(), call.method == Method::GET);
         let sent = match self.within() {
             None => self.send(call).await,
             Some(most) => match pingora_timeout::timeout(most, self.send(call)).await {
@@ -116,6 +111,13 @@ impl<'a> Services<'a> {
         let status = response.status();
         if (200..300).contains(&status) {
             return Ok(response);
+        }
+        if let Some(url) = moved_to(&response).filter(|_| is_read) {
+            return Ok(self.download(url).await?);
+        }
+        if (300..400).contains(&status) {
+            let why = format!("{} answers with a redirect (status {status}) that leads nowhere", self.slug());
+            return Err(Fault::new(FaultKind::UpstreamBroken, why).into());
         }
         let body = self.whole(&mut response, MOST_ERROR).await?;
         Err(self.said(status, response.head().headers(), &body))

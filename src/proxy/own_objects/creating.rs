@@ -3,9 +3,12 @@
 use super::{KeptAnswer, OwnParts, fault, is_named, names_nobody, owner, unknown};
 use crate::batches::{self, BY_PROVIDER, ConfigOfBatch, KEPT_SECS, LineSetup, NewBatch};
 use crate::proxy::headers::{SELF, suffix_of};
+use crate::proxy::intake::route;
 use crate::proxy::request::Request;
-use gateway_domain::{Fault, FaultKind};
-use http::{HeaderMap, HeaderValue};
+use crate::proxy::target;
+use gateway_domain::{Dialect, Fault, FaultKind, Operation};
+use gateway_providers::native_batches::native_batches;
+use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
@@ -117,9 +120,37 @@ pub(crate) async fn create(
     (input, config): (Uuid, ConfigOfBatch),
 ) -> Result<KeptAnswer, Fault> {
     let (mut new, owner, work) = (new_batch(own, client, request, input)?, owner(request), own.batches.clone());
+    if matches!(config, ConfigOfBatch::None) && request.ask.headers.virtual_key.is_none() {
+        check_provider(request, &new)?;
+    }
     new.setup.config = config;
     let made = own.batches.apart(async move { work.create(owner, new).await }).await;
     made.map(|(id, batch)| KeptAnswer::Json(batch.shown(id))).map_err(fault)
+}
+
+/// A provider that the batch itself names is one that can run it, where no config leads elsewhere.
+fn check_provider(request: &Request, new: &NewBatch) -> Result<(), Fault> {
+    let named: Option<OptionsNamed> = serde_json::from_slice(&request.ask.content.bytes).ok();
+    let options = named.and_then(|named| named.gateway_options).unwrap_or_default();
+    let is_said = ["provider", "x-gateway-provider"].iter().any(|name| options.contains_key(*name));
+    let Some(family) = target::named_family(request).filter(|_| is_said && !is_named(request)) else { return Ok(()) };
+    let field = "gateway_options.provider";
+    let family = family.map_err(|fault| bad(field, &format!("cannot be asked: {}", fault.message())))?;
+    let routed = route(&Method::POST, &new.endpoint, None)?;
+    let (slug, by_provider) = (family.info().slug, new.window == BY_PROVIDER);
+    let serves = |operation, dialect| family.endpoint(operation, dialect).is_some();
+    let runs = match native_batches(slug).filter(|_| by_provider) {
+        Some(batches) => batches.serves(routed.operation),
+        None => {
+            let has_batches = !by_provider || serves(Operation::CreateBatch, Dialect::OpenAi);
+            has_batches && serves(routed.operation, routed.dialect)
+        }
+    };
+    if runs {
+        return Ok(());
+    }
+    let what = if by_provider { "runs no batches of" } else { "does not serve" };
+    Err(bad(field, &format!("names a provider that {what} {}: {slug}", new.endpoint)))
 }
 
 fn new_batch(own: OwnParts<'_>, client: &HeaderMap, request: &Request, input: Uuid) -> Result<NewBatch, Fault> {

@@ -67,7 +67,7 @@ pub(super) fn line_of(text: &str) -> NativeLine {
     let end = told.batch_result.and_then(|end| serde_json::from_str::<RequestEnd<'_>>(end.get()).ok());
     let RequestEnd { response, error } = end.unwrap_or_default();
     let error = if error.is_null() { told.error } else { error };
-    let trouble = RequestTrouble::of(error, told.error_message);
+    let trouble = RequestTrouble::of(&error, &told.error_message);
     let name = match told.batch_request_id {
         Value::String(name) => name,
         Value::Null => String::new(),
@@ -113,10 +113,10 @@ fn answer_of(response: &RawValue) -> Option<LineEnd> {
 
 impl RequestTrouble {
     /// `None`: there was none.
-    fn of(error: Value, message: Value) -> Option<Self> {
+    fn of(error: &Value, message: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-        let own = match &error {
-            Value::String(_) => text(&error),
+        let own = match error {
+            Value::String(_) => text(error),
             error => text(&error["message"]),
         };
         let code = error.get("code").cloned().unwrap_or_default();
@@ -125,7 +125,7 @@ impl RequestTrouble {
             Value::Null => own.is_none(),
             _ => trouble.number() == Some(0) || trouble.word() == "ok",
         };
-        let said = text(&message);
+        let said = text(message);
         if is_none && said.is_none() {
             return None;
         }

@@ -94,7 +94,7 @@ impl BatchRun {
         self.put_down_all(&book, found.told, (&mut done, &mut log)).await?;
         let mut calls = VecDeque::from(found.results);
         while let Some(call) = calls.pop_front() {
-            let opened = self.open_native(&book.sender, &call).await;
+            let opened = self.followed(self.open_native(&book.sender, &call).await).await;
             let is_nowhere = opened.as_ref().is_ok_and(|answer| answer.status() == 404);
             if is_nowhere && found.state != NativeState::Completed {
                 // It ended before there were any.

@@ -12,6 +12,7 @@ use crate::batches::log::{EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, sai
 use crate::batches::native::NativeBatch;
 use crate::batches::run::line::{line_id, unanswered};
 use crate::batches::run::{PULSE, lost_log};
+use crate::downloads::moved_to;
 use crate::upstream::http1::{Response, ResponseLines};
 use ahash::AHashMap;
 use bytes::Bytes;
@@ -100,6 +101,15 @@ pub(super) fn answer_lines(opened: Result<Response, OutsideError>) -> Result<Res
 }
 
 impl BatchRun {
+    /// What the provider has moved, where it says, without its credential.
+    pub(super) async fn followed(&self, opened: Result<Response, OutsideError>) -> Result<Response, OutsideError> {
+        let response = opened?;
+        match moved_to(&response) {
+            Some(url) => self.batches().downloads.open(url).await,
+            None => Ok(response),
+        }
+    }
+
     /// The provider's batch has ended: so does this one.
     pub(super) async fn collect(
         &mut self,
@@ -174,7 +184,8 @@ impl BatchRun {
         (done, log): (&mut EarlierRuns, &mut RunLog),
     ) -> Result<bool, RunBroken> {
         let call = settling.sender.native(Method::GET, format!("/v1/files/{file}/content"), &Value::Null);
-        let mut lines = answer_lines(self.road.open(call, None).await)?;
+        let opened = self.followed(self.road.open(call, None).await).await;
+        let mut lines = answer_lines(opened)?;
         let mut found = Vec::new();
         loop {
             let next = tokio::select! {
