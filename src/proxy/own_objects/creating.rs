@@ -3,9 +3,9 @@
 use super::{KeptAnswer, OwnParts, fault, is_named, names_nobody, owner, unknown};
 use crate::batches::{self, BY_PROVIDER, ConfigOfBatch, KEPT_SECS, LineSetup, NewBatch};
 use crate::proxy::headers::{SELF, suffix_of};
-use crate::proxy::intake::route;
 use crate::proxy::request::Request;
 use crate::proxy::target;
+use gateway_domain::operation::route;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::native_batches;
 use http::{HeaderMap, HeaderValue, Method};
@@ -136,7 +136,7 @@ fn check_provider(request: &Request, new: &NewBatch) -> Result<(), Fault> {
     let Some(family) = target::named_family(request).filter(|_| is_said && !is_named(request)) else { return Ok(()) };
     let field = "gateway_options.provider";
     let family = family.map_err(|fault| bad(field, &format!("cannot be asked: {}", fault.message())))?;
-    let routed = route(&Method::POST, &new.endpoint, None)?;
+    let Some(routed) = route(&Method::POST, &new.endpoint) else { return Ok(()) };
     let (slug, by_provider) = (family.info().slug, new.window == BY_PROVIDER);
     let serves = |operation, dialect| family.endpoint(operation, dialect).is_some();
     let runs = match native_batches(slug).filter(|_| by_provider) {
