@@ -165,21 +165,17 @@ def x_ai(case):
         counts = {name: count for name, count in batch.get("state", {}).items() if name != "num_requests"}
         assert counts.keys() <= {"num_pending", "num_success", "num_error", "num_cancelled"}, batch
         assert sum(counts.values()) <= batch.get("state", {}).get("num_requests", 0), batch
-    kinds = {"chat_get_completion": ChatCompletion, "responses": Response, "image_generation": ImagesResponse}
-    answers = [(line.get("batch_result") or {}).get("response") for line in results(case)]
-    answers = [(kind, answer) for response in answers if response for kind, answer in response.items()]
-    assert kinds.keys() <= {kind for kind, _ in answers}, "there is one of each kind"
-    texts = [answer["choices"][0]["message"]["content"] for kind, answer in answers if "choices" in answer and answer["choices"]]
-    assert texts and all(texts)
+    found = [(line.get("batch_result") or {}).get("response") or {} for line in results(case)]
+    answers = [pair for response in found for pair in response.items()]
+    assert {"chat_get_completion", "responses", "image_generation"} <= {kind for kind, _ in answers}
     for kind, answer in answers:
         if kind == "chat_get_completion" and answer["choices"]:
-            ChatCompletion.model_validate({"created": 0, **answer})
+            assert ChatCompletion.model_validate({"created": 0, **answer}).choices[0].message.content
         elif kind == "responses":
-            assert Response.model_construct(**answer).output[0]["content"][0]["text"]
+            assert Response.construct(**answer).output_text
         elif kind == "image_generation":
-            usage = {"input_tokens": 0, "input_tokens_details": {"image_tokens": 0, "text_tokens": 0}, "output_tokens": 0,
-                     "total_tokens": 0, **answer.get("usage", {})}
-            assert ImagesResponse.model_validate({"created": 0, **answer, "usage": usage}).data[0].url
+            # xAI tells what pictures cost in the place of tokens.
+            assert ImagesResponse.model_validate({"created": 0, **answer, "usage": None}).data[0].url
 
 
 READERS = {
