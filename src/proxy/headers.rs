@@ -2,20 +2,23 @@
 //! 400 that names it as the client spelled it. `--header-alias` prefixes count like `x-gateway-`.
 
 mod baggage;
+mod provider_settings;
 mod trace_context;
+mod values;
 
 pub(crate) use trace_context::TraceContext;
 
 use baggage::baggage;
 use gateway_domain::bounds::check_forward_header;
-use gateway_domain::cloud::{Settings, setting_of_header};
+use gateway_domain::cloud::Settings;
 use gateway_domain::config::INLINE_TEXT;
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
 use gateway_domain::record::{Client, Parent};
-use gateway_domain::{Fault, FaultKind, metadata};
+use gateway_domain::{Fault, FaultKind};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use serde_json::Value;
+use provider_settings::PROVIDER_HEADERS;
 use std::sync::Arc;
+use values::{bad, flag, list, read_metadata, refuses, short, sound_millis, word};
 
 pub(crate) const PREFIX: &str = "x-gateway-";
 /// What stands in `x-gateway-provider` for the gateway itself.
@@ -63,51 +66,6 @@ pub(crate) struct GatewayHeaders {
     /// Of a cloud (`x-gateway-vertex-region`); for providers with a credential of the request.
     pub(crate) settings: Settings,
 }
-
-/// Settings that may come as `x-gateway-<name>`, wanted upstream under the bare name.
-static PROVIDER_HEADERS: &[&str] = &[
-    "openai-organization",
-    "openai-project",
-    "openai-beta",
-    "anthropic-beta",
-    "anthropic-version",
-    // Whether provisioned throughput serves a call.
-    "x-vertex-ai-llm-request-type",
-    "x-vertex-ai-llm-shared-request-type",
-    // Of the program and the person that call Stability AI.
-    "stability-client-id",
-    "stability-client-user-id",
-    "stability-client-version",
-    // Of whoever made the model, for a provider that passes calls on to others.
-    "provider-key",
-];
-
-/// Settings of operations or addresses that are not built: refused, lest they seem to be in force.
-static NOT_TAKEN: &[(&str, &str)] = &[
-    ("azure-endpoint-name", "is not taken: give the address in x-gateway-azure-foundry-url"),
-    ("aws-s3-object-key", NO_FILES),
-    ("provider-file-name", NO_FILES),
-    ("provider-model", NO_FILES),
-    ("provider-batch-endpoint", NO_FILES),
-    ("amz-server-side-encryption", NO_FILES),
-    ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
-    ("oracle-key-passphrase", "is not taken: give the private key without a passphrase"),
-    ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
-    // Of earlier versions of the contract, before there were configs.
-    ("cache", "is not taken: say it in a config (`cache`)"),
-    ("retry-count", "is not taken: say it in a config (`retry.attempts`)"),
-    ("mode", "is not taken: say it in a config (`strategy.mode`)"),
-];
-
-/// The same of families that are not built, whose settings begin so.
-static UNKNOWN: &[&str] = &["oracle-", "amzn-sagemaker-"];
-
-const NO_FILES: &str =
-    "is not available in this version: the lines of a batch go where the settings of the provider say";
-
-/// Settings that name where a provider is: refused where addresses may not be brought.
-static PROVIDER_URLS: &[&str] =
-    &["x-gateway-huggingface-base-url", "x-gateway-azure-foundry-url", "x-gateway-databricks-workspace"];
 
 impl GatewayHeaders {
     pub(crate) fn parse(headers: &HeaderMap, aliases: &[String], trusted: &Trusted) -> Result<Self, Fault> {
@@ -235,32 +193,6 @@ impl GatewayHeaders {
         }
         Ok(())
     }
-
-    /// Settings of clouds, and headers that providers know.
-    fn take_setting(&mut self, name: &str, suffix: &str, value: &HeaderValue, trusted: &Trusted) -> Result<(), Fault> {
-        let text = || value.to_str().map(str::trim).map_err(|_| bad(name, "must be visible ASCII"));
-        self.provider_url =
-            PROVIDER_URLS.iter().find(|n| n.strip_prefix(PREFIX) == Some(suffix)).copied().or(self.provider_url);
-        let strange = || UNKNOWN.iter().any(|s| suffix.starts_with(s)) && setting_of_header(suffix).is_none();
-        let not_built = || strange().then_some("is no setting that this version knows");
-        let why = NOT_TAKEN.iter().find(|(n, _)| *n == suffix).map(|(_, why)| *why).or_else(not_built);
-        if let Some(why) = why {
-            self.not_built.get_or_insert_with(|| bad(name, why));
-        }
-        if let Some(setting) = setting_of_header(suffix) {
-            if setting.address {
-                check_custom_host(text()?, trusted).map_err(|why| bad(name, why))?;
-            }
-            let set = self.settings.set(setting, text()?.to_owned());
-            return set.map_err(|wrong| bad(name, &wrong.rule));
-        }
-        let bare = |n: &&&str| **n == suffix || n.strip_prefix("x-") == Some(suffix);
-        if let Some(known) = PROVIDER_HEADERS.iter().find(bare) {
-            self.provider_headers.retain(|(n, _)| n != known);
-            self.provider_headers.push((known, value.clone()));
-        }
-        Ok(())
-    }
 }
 
 /// A setting that is given two values could be in force with either.
@@ -295,70 +227,6 @@ pub(crate) fn of_connection(headers: &HeaderMap) -> Vec<HeaderName> {
         .filter(|name| !name.eq_ignore_ascii_case("close") && !name.eq_ignore_ascii_case("keep-alive"))
         .filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok())
         .collect()
-}
-
-fn bad(name: &str, rule: &str) -> Fault {
-    Fault::new(FaultKind::BadHeader, format!("{name} {rule}")).on(name)
-}
-
-/// Seconds, up to a day of them.
-fn sound_millis(name: &str, text: &str) -> Result<u32, Fault> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
-    let seconds = seconds.ok_or_else(|| bad(name, "must be the length of the sound in seconds, 0..86400"))?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds above")]
-    Ok((seconds * 1e3).round() as u32)
-}
-
-fn word<'a>(name: &str, text: &'a str) -> Result<&'a str, Fault> {
-    if text.is_empty() || text.len() > 256 || text.contains(char::is_whitespace) {
-        return Err(bad(name, "must be a slug of 1..256 characters"));
-    }
-    Ok(text)
-}
-
-fn short(name: &str, text: &str) -> Result<Arc<str>, Fault> {
-    if text.is_empty() || text.len() > 255 {
-        return Err(bad(name, "must be of 1..255 characters"));
-    }
-    Ok(text.into())
-}
-
-fn flag(name: &str, text: &str) -> Result<bool, Fault> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(bad(name, "must be true or false")),
-    }
-}
-
-fn refuses(name: &str, text: &str) -> Result<bool, Fault> {
-    match text {
-        "refuse" => Ok(true),
-        "allow" => Ok(false),
-        _ => Err(bad(name, "must be refuse or allow")),
-    }
-}
-
-/// `a, b` or `["a","b"]`: the documents show both.
-fn list(name: &str, text: &str) -> Result<Vec<String>, Fault> {
-    const MOST: usize = 100;
-    let names: Vec<String> = match text.starts_with('[') {
-        true => serde_json::from_str(text).map_err(|_| bad(name, "must be an array of strings"))?,
-        false => text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
-    };
-    match names.len() {
-        0 if !text.starts_with('[') => Err(bad(name, "must name at least one header")),
-        n if n > MOST => Err(bad(name, &format!("must name at most {MOST} headers"))),
-        _ => Ok(names),
-    }
-}
-
-/// A JSON object of strings.
-fn read_metadata(name: &str, value: &HeaderValue) -> Result<Vec<(String, String)>, Fault> {
-    let Ok(Value::Object(map)) = serde_json::from_slice(value.as_bytes()) else {
-        return Err(bad(name, "must be a JSON object"));
-    };
-    metadata::read(&map).map_err(|refused| bad(name, &refused.rule()))
 }
 
 #[cfg(test)]
