@@ -215,6 +215,26 @@ async fn batches_are_made_of_responses_and_pictures_too() {
     assert_eq!((&done["status"], &done["endpoint"]), (&json!("completed"), &json!("/v1/responses")));
 }
 
+/// What the key may ask for is looked at when the batch is made: what its file asks for besides is told and paid for.
+#[tokio::test]
+async fn keys_that_are_held_to_models_read_and_pay_for_all_that_was_answered() {
+    let gateway = Gateway::start().await;
+    let (_, key) = gateway.admin().workspace_key("held", json!({ "allowed_models": [GROK] })).await;
+    let usage = json!({ "cost_in_usd_ticks": 100_000_000 });
+    let drawn = json!({ "data": [{ "url": "https://imgen.x.ai/a.jpg" }], "usage": usage });
+    let rows = vec![answered("chat", 0), row("picture", "image_generation", drawn)];
+    let provider = FamilyProvider::start(LOOK, with_results(rows)).await;
+    let config = provider.config("x-ai");
+    let body = with(new_batch(CHAT), json!({ "model": GROK }));
+    gateway.post("/v1/batches").key(&key).config(&config).json(&body).send().await.expect(200);
+    let by = async |path: &str| get(&gateway, &config, path).key(&key).send().await.expect(200);
+    assert_eq!(by("/v1/batches/batch_1").await.json()["status"], "completed");
+    let output = by(OUTPUT).await.text();
+    assert!(output.lines().count() == 2 && output.contains("imgen.x.ai"), "{output}");
+    let costs = counted_lines(&gateway, "batch_1", &[1, 2]).await;
+    assert!(costs["batch_1-1"] > 0.0 && (costs["batch_1-2"] - 1.0).abs() < 1e-9, "{costs:?}");
+}
+
 #[tokio::test]
 async fn one_whose_time_is_over_has_expired_and_what_was_answered_is_told_and_counted() {
     let gateway = Gateway::start().await;

@@ -253,7 +253,12 @@ impl ResultReading {
         let trace = format!("{}-{number}", self.batch);
         let metadata = [("batch_id", self.batch.clone()), ("batch_line", number.to_string())];
         let mark = LineMark { trace: &trace, metadata: &metadata };
-        let asked = line_request(request, &route, (body, mark)).await?;
+        let mut asked = line_request(request, &route, (body, mark)).await?;
+        if model.is_none() && self.model.is_some() && LineTarget::of(&asked, routing).is_err() {
+            // The key may ask for some models only, and what it asked for was permitted when the batch was made.
+            let body = stand_in(route.operation, self.model.as_deref());
+            asked = line_request(request, &route, (body, mark)).await?;
+        }
         let target = || LineTarget::of(&asked, routing);
         let answer = match line.end {
             LineEnd::Answered { status, body } => target()?.read(status, &body),
@@ -286,7 +291,7 @@ fn read_other(target: &LineTarget<'_>, other: OtherAnswer, batch: &str) -> LineR
     let read = target.read(200, &body);
     let is_known = endpoint.is_some();
     let mut answer = if is_known { read } else { LineRead { status: 200, body, ..read } };
-    let model = answer.model.as_deref().or_else(|| target.model());
+    let model = answer.model.as_deref();
     if let Some(cost) = cost.filter(|_| !is_known || model.is_none()) {
         answer.usage.get_or_insert_default().detail.told = Some(cost);
     } else if model.is_none() || (!is_known && answer.usage.is_none()) {
