@@ -1,9 +1,11 @@
 //! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id.
-//! Plain fields, filled on the way and moved out at the end.
+//! Plain fields, filled on the way and moved out at the end; what only calls of models, of tools or batches have lies in its
+//! [`Detail`].
 
 mod blank;
 mod bodies;
 mod cursor;
+mod detail;
 pub mod mask;
 pub mod own;
 mod realtime;
@@ -11,15 +13,14 @@ mod trace;
 
 pub use bodies::{Bodies, BodiesPlace, Body, Held, Message};
 pub use cursor::LogCursor;
+pub use detail::{BatchDetail, Detail, LlmDetail, RecordKind, ToolDetail};
 pub use realtime::{RealtimeNote, RealtimeTotals};
 pub use trace::{Parent, Trace};
 
 use crate::counters::Charge;
 use crate::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use crate::money::NanoUsd;
-use crate::price::PriceCard;
 use crate::time::Timestamp;
-use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::net::IpAddr;
@@ -141,7 +142,7 @@ pub struct Client {
     pub sdk_version: Option<Arc<str>>,
 }
 
-/// Short texts lie in the record itself. It is made on one thread and freed on another, and what is freed there comes back
+/// What every record has, around what only its kind has. Short texts lie in the record itself. It is made on one thread and freed on another, and what is freed there comes back
 /// to the first one cold: a record should be one piece of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
@@ -164,15 +165,11 @@ pub struct LogRecord {
     /// Of a saved config: its id, and that of the version in force.
     pub config_id: Option<ConfigId>,
     pub config_version: Option<Uuid>,
-    /// `None`: the request was no call of a saved prompt.
-    pub prompt: Option<Arc<RecordedPrompt>>,
     /// Slug of the managed provider, or empty.
     pub virtual_key: SmolStr,
     /// Provider family, `openai`; empty when refused before one was chosen.
     pub provider: SmolStr,
     pub model: SmolStr,
-    /// Model name that the provider answered with, when it differs.
-    pub response_model: Option<SmolStr>,
     pub operation: &'static str,
     pub method: SmolStr,
     pub path: SmolStr,
@@ -184,13 +181,8 @@ pub struct LogRecord {
     pub retries: i32,
     pub option_index: SmolStr,
     pub strategy: &'static str,
-    pub usage: Option<Usage>,
-    /// Filled by the writer.
+    /// Of whatever was paid for. What the price of a model makes of its usage is filled in by the writer.
     pub cost: Option<NanoUsd>,
-    /// What an answer from the cache would have cost; filled by the writer too.
-    pub saved: Option<NanoUsd>,
-    /// The price of this target where it is not what everybody pays; for the writer, not stored.
-    pub card: Option<PriceCard>,
     pub timings: Timings,
     pub steps: Steps,
     pub request_bytes: u64,
@@ -198,10 +190,6 @@ pub struct LogRecord {
     pub client_ip: Option<IpAddr>,
     /// JSON object of strings.
     pub metadata: SmolStr,
-    /// Standard fields dropped or clamped in translation, comma-separated.
-    pub adjusted: SmolStr,
-    /// A hit costs nothing, whatever its usage says.
-    pub cache: CacheStatus,
     /// `None` when the call belongs to no trace but its own.
     pub trace: Option<Arc<Trace>>,
     /// `None` when the client tells nothing.
@@ -212,8 +200,8 @@ pub struct LogRecord {
     pub bodies: Option<Box<Bodies>>,
     /// `None` where no guardrail had a word.
     pub hooks: Option<Box<Hooked>>,
-    /// `None` where it is of no realtime session.
-    pub realtime: Option<Arc<RealtimeNote>>,
+    /// What is not the same for all records.
+    pub detail: Detail,
 }
 
 impl LogRecord {

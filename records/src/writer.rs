@@ -299,7 +299,10 @@ impl Work {
 fn prepare(batch: &mut [LogRecord]) {
     for record in batch.iter_mut() {
         record.cost = cost_of(record);
-        record.saved = saved(record);
+        let saved = saved(record);
+        if let Some(llm) = record.llm_mut() {
+            llm.saved = saved;
+        }
         if let Some(bodies) = &mut record.bodies {
             bodies.settle();
         }
@@ -313,22 +316,23 @@ pub fn cost_of(record: &LogRecord) -> Option<NanoUsd> {
 
 /// What a call that the cache answered would have cost.
 fn saved(record: &LogRecord) -> Option<NanoUsd> {
-    if record.cache == CacheStatus::Hit { listed(record) } else { None }
+    if record.cache() == CacheStatus::Hit { listed(record) } else { None }
 }
 
 /// What the call cost; an answer from the cache was paid for by another.
 fn cost(record: &LogRecord) -> Option<NanoUsd> {
-    if record.cache == CacheStatus::Hit {
+    if record.cache() == CacheStatus::Hit {
         return Some(NanoUsd(0));
     }
     listed(record)
 }
 
 fn listed(record: &LogRecord) -> Option<NanoUsd> {
-    let usage = record.usage.as_ref()?;
+    let llm = record.llm()?;
+    let usage = llm.usage.as_ref()?;
     let public = || {
         let (provider, model) = (&*record.provider, &*record.model);
         PriceBook::builtin().card(PriceQuery { provider, model, region: "", at: record.created_at })
     };
-    price(usage, record.card.as_ref().or_else(public), record.created_at)
+    price(usage, llm.card.as_ref().or_else(public), record.created_at)
 }

@@ -1,13 +1,14 @@
-//! The record of a batch, beside those of its lines: what became of it, in metadata. It has no usage and no cost of its own,
+//! The record of a batch, beside those of its lines: what became of it, in its detail and as texts in metadata. It has no usage and no cost of its own,
 //! which would count twice what the lines have.
 
 use super::{BatchDocument, BatchStatus, ConfigOfBatch, LineSetup, batch_id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{LogRecord, Timings};
+use gateway_domain::record::{BatchDetail, Detail, LogRecord, Timings};
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::{Operation, Timestamp};
 use serde_json::Value;
+use smol_str::SmolStr;
 use uuid::Uuid;
 
 /// A batch that is over.
@@ -43,6 +44,7 @@ impl EndedBatch<'_> {
             status: status(batch.status),
             timings: Timings { total_us: lasted, ..Timings::default() },
             metadata: self.metadata().into(),
+            detail: Detail::Batch(Some(Box::new(self.detail()))),
             ..LogRecord::blank()
         };
         if let ConfigOfBatch::Saved { id, version, slug, .. } = &self.setup.config {
@@ -52,6 +54,21 @@ impl EndedBatch<'_> {
         Box::new(record)
     }
 
+    fn detail(&self) -> BatchDetail {
+        let batch = self.batch;
+        BatchDetail {
+            status: SmolStr::new_static(batch.status.name()),
+            endpoint: batch.endpoint.as_str().into(),
+            lines: batch.counts.total,
+            completed: batch.counts.completed,
+            failed: batch.counts.failed,
+            input_tokens: batch.usage.input,
+            output_tokens: batch.usage.output,
+            cost: NanoUsd(batch.cost),
+        }
+    }
+
+    /// The same as texts, which metadata is found by.
     fn metadata(&self) -> String {
         let batch = self.batch;
         let mut all = self.setup.metadata.clone();
@@ -100,7 +117,11 @@ mod tests {
         let ids = (Uuid::from_u128(1), OrgId(Uuid::nil()), WorkspaceId(Uuid::nil()));
         let ended = EndedBatch { id: ids.0, org: ids.1, workspace: ids.2, batch: &batch, setup: &setup };
         let record = ended.record(&Snapshot::default());
-        assert_eq!((record.status, record.usage, record.cost, record.operation), (408, None, None, "batch"));
+        assert_eq!((record.status, record.usage(), record.cost, record.operation), (408, None, None, "batch"));
+        let Detail::Batch(Some(told)) = &record.detail else { panic!("it is one of a batch") };
+        assert_eq!((&*told.status, &*told.endpoint, told.lines), ("expired", "/v1/embeddings", 5));
+        assert_eq!((told.completed, told.failed, told.input_tokens, told.output_tokens), (3, 2, 7, 4));
+        assert_eq!(told.cost, NanoUsd(25_000_000));
         assert_eq!((record.created_at, record.timings.total_us), (Timestamp(160_000_000), 60_000_000));
         let metadata: Value = serde_json::from_str(&record.metadata).expect("JSON");
         let told = ["batch_lines", "batch_completed", "batch_failed", "batch_cost", "team"].map(|name| &metadata[name]);

@@ -42,6 +42,7 @@ use head::head_of;
 use http::{StatusCode, header};
 use pingora::http::ResponseHeader;
 use pump::{Ended, Pump};
+use smol_str::SmolStr;
 use source::{Followed, Opaque};
 use std::sync::Arc;
 use std::time::Instant;
@@ -112,6 +113,13 @@ impl<G: Growth> Delivery<'_, '_, G> {
         }
     }
 
+    /// What the answer says of itself, on the record.
+    fn tell(&mut self, usage: Option<Usage>, model: Option<SmolStr>) {
+        if let Some(llm) = self.record.llm_mut() {
+            (llm.usage, llm.response_model) = (usage, model);
+        }
+    }
+
     async fn fault(&mut self, fault: &Fault) -> Delivered {
         self.record.fault = Some(fault.kind().row().label);
         let head = fault_head(&self.parts.names, self.request, fault, self.info);
@@ -127,8 +135,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             self.share(leader, &answer);
         }
         let WholeAnswer { mut head, body, usage, model, failure, original, held } = *answer;
-        self.record.usage = usage;
-        self.record.response_model = model.map(Into::into);
+        self.tell(usage, model.map(Into::into));
         self.capture.received(&original);
         if failure.is_some() {
             self.record.fault = Some("upstream_error");
@@ -221,7 +228,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             let whole = ending.complete && self.record.fault.is_none() && is_clean;
             self.end(leader, whole, ending.usage, ending.model.clone());
         }
-        self.record.response_model = ending.model.take().map(Into::into);
+        let model = ending.model.take();
         *self.run = ending.run.take();
         if denied {
             self.record.status = 446;
@@ -241,7 +248,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
         } else {
             drop(response);
         }
-        self.record.usage = usage_of(ending, self.request.ask.content.bytes.clone()).await;
+        let usage = usage_of(ending, self.request.ask.content.bytes.clone()).await;
+        self.tell(usage, model.map(Into::into));
         left.map_or(Ok(()), Err)
     }
 
@@ -287,8 +295,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         if let Some(leader) = leader {
             self.end(leader, whole, usage, model.clone());
         }
-        self.record.usage = usage;
-        self.record.response_model = model.map(Into::into);
+        self.tell(usage, model.map(Into::into));
         match went {
             Ended::Clean | Ended::InBand => {
                 response.release(self.parts.settings.upstream_pool_size);
@@ -354,8 +361,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// An answer that the cache kept.
     async fn cached(&mut self, entry: &Entry) -> Delivered {
-        self.record.usage = entry.usage;
-        self.record.response_model = entry.model.as_deref().map(Into::into);
+        self.tell(entry.usage, entry.model.as_deref().map(Into::into));
         let mut head = head_of(entry.status, &entry.content_type);
         let body = self.with_results(&head, entry.body.clone());
         self.capture.sent(&body);
@@ -393,8 +399,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let went = pump.run(Some(Piece::default())).await;
         let Pump { source, written, .. } = pump;
         self.record.response_bytes = written;
-        self.record.usage = source.usage;
-        self.record.response_model = source.model.map(Into::into);
+        self.tell(source.usage, source.model.map(Into::into));
         match went {
             Ended::Clean => Ok(()),
             Ended::InBand => {
@@ -433,7 +438,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             }
             Outcome::Whole(answer) if self.info.hooks.is_some() && is_events(&answer.head) => {
                 self.capture.sent(&answer.body);
-                self.record.usage = answer.usage;
+                self.tell(answer.usage, None);
                 self.record.response_bytes += answer.body.len() as u64;
                 return self.client.piece(Some(answer.body), true).await;
             }

@@ -283,19 +283,15 @@ impl<'a> Exchange<'a> {
 
     /// Another target has its turn.
     async fn leave(&mut self, mut attempt: Attempt, outcome: Outcome, mut record: Box<LogRecord>) {
-        record.usage = match &outcome {
-            Outcome::Whole(answer) => answer.usage,
-            _ => None,
-        };
+        if let (Some(llm), Outcome::Whole(answer)) = (record.llm_mut(), &outcome) {
+            (llm.usage, llm.response_model) = (answer.usage, answer.model.as_deref().map(Into::into));
+        }
         let reservation = std::mem::take(&mut attempt.reservation);
-        if let Some(usage) = &record.usage {
+        if let Some(usage) = record.usage() {
             self.lost = plus(self.lost, reservation.used(usage));
         }
-        record.charges = reservation.leave(outcome.status(), record.usage.as_ref());
+        record.charges = reservation.leave(outcome.status(), record.usage());
         record.charges.extend(self.leave_prompt(outcome.status()));
-        if let Outcome::Whole(answer) = &outcome {
-            record.response_model = answer.model.as_deref().map(Into::into);
-        }
         let received = match &outcome {
             Outcome::Whole(answer) => Some(Received { headers: &answer.head.headers, body: &answer.original }),
             _ => None,
@@ -357,13 +353,17 @@ impl<'a> Exchange<'a> {
         // What a batch used is counted line by line, and no look at it counts that again.
         let is_look = matches!(self.request.ask.route.operation, Operation::RetrieveBatch | Operation::CancelBatch);
         let is_apart = is_look || self.request.begins_batch().is_some();
-        let is_apart = is_apart || (record.usage.is_some() && self.was_counted(run).await);
-        record.usage = record.usage.filter(|_| !is_apart).map(believed);
+        let is_apart = is_apart || (record.usage().is_some() && self.was_counted(run).await);
+        if let Some(llm) = record.llm_mut() {
+            llm.usage = llm.usage.filter(|_| !is_apart).map(believed);
+        }
         let succeeded = (200..300).contains(&record.status) && attempt.info.cache != CacheStatus::Hit;
         let late = attempt.info.late_prices.as_ref();
-        if let Some(card) = late.and_then(|prices| prices.of(record.response_model.as_deref())) {
+        if let (Some(prices), Some(llm)) = (late, record.llm_mut())
+            && let Some(card) = prices.of(llm.response_model.as_deref())
+        {
             holds.price_at(card.clone(), self.request.caller.at);
-            record.card = Some(card);
+            llm.card = Some(card);
         }
         if succeeded && self.request.ask.route.asked() == Operation::Speech {
             // What its model is billed by stands in the list of prices.
@@ -375,7 +375,7 @@ impl<'a> Exchange<'a> {
         let denied = attempt.info.hooks.as_ref().is_some_and(|hooks| hooks.is_output_denied());
         // What a guardrail kept from the client was paid for all the same.
         let settled = if record.status == 101 || denied { 200 } else { record.status };
-        record.charges = holds.settle(settled, free.as_ref().or(record.usage.as_ref()));
+        record.charges = holds.settle(settled, free.as_ref().or(record.usage()));
         if streamed {
             let told = match record.fault {
                 Some("stream_broken") => 502,

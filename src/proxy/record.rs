@@ -11,7 +11,7 @@ use super::request::Request;
 use super::routing::Routing;
 use crate::guardrails::{HookNotes, NotedRecord};
 use crate::ids;
-use gateway_domain::record::{CacheStatus, LogRecord, RecordedPrompt, Steps, Timings};
+use gateway_domain::record::{CacheStatus, Detail, LlmDetail, LogRecord, RecordKind, RecordedPrompt, Steps, Timings};
 use gateway_domain::{Fault, Timestamp};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -81,18 +81,9 @@ pub(crate) fn of(
         config: routing.map(|r| short(&r.config)).unwrap_or_default(),
         config_id: routing.and_then(|r| Some(r.saved?.id)),
         config_version: routing.and_then(|r| Some(r.saved?.version)),
-        prompt: request.prompt().map(|prompt| {
-            Arc::new(RecordedPrompt {
-                id: prompt.id,
-                slug: short(&prompt.slug),
-                version_id: prompt.version_id,
-                version: prompt.number,
-            })
-        }),
         virtual_key: info.map(|f| short(&f.virtual_key)).unwrap_or_default(),
         provider: SmolStr::new_static(info.map_or("", |f| f.provider)),
         model: info.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
-        response_model: None,
         operation: request.ask.route.operation.name(),
         method: request.ask.method.as_str().into(),
         path: short(request.ask.prompt.as_ref().map_or(&request.ask.route.path, |prompt| &prompt.path)),
@@ -102,10 +93,7 @@ pub(crate) fn of(
         retries: info.map_or(0, |f| f.retries),
         option_index: info.map(|f| short(&f.option_index)).unwrap_or_default(),
         strategy: routing.map_or("", |r| r.plan.config().strategy()),
-        usage: None,
         cost: None,
-        saved: None,
-        card: info.and_then(|f| f.card.clone()),
         timings: Timings {
             total_us,
             upstream_us: info.map_or(0, AttemptInfo::upstream_us),
@@ -117,14 +105,34 @@ pub(crate) fn of(
         response_bytes: 0,
         client_ip: request.caller.client_ip,
         metadata: metadata(&request.caller.metadata),
-        adjusted: info.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
-        cache: info.map_or(CacheStatus::Disabled, |f| f.cache),
         trace: request.caller.span.clone(),
         client: request.ask.headers.client.clone(),
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        realtime: None,
+        detail: detail(request, info),
+    })
+}
+
+/// What only its kind of record has, as far as it is known before there is an answer.
+fn detail(request: &Request, info: Option<&AttemptInfo>) -> Detail {
+    let kind = RecordKind::of(request.ask.route.operation.name());
+    if kind != RecordKind::Llm {
+        return Detail::blank(kind);
+    }
+    Detail::Llm(LlmDetail {
+        prompt: request.prompt().map(|prompt| {
+            Arc::new(RecordedPrompt {
+                id: prompt.id,
+                slug: short(&prompt.slug),
+                version_id: prompt.version_id,
+                version: prompt.number,
+            })
+        }),
+        card: info.and_then(|f| f.card.clone()),
+        adjusted: info.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
+        cache: info.map_or(CacheStatus::Disabled, |f| f.cache),
+        ..LlmDetail::NONE
     })
 }
 

@@ -5,7 +5,7 @@
 
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::RecordAppend;
-use gateway_domain::record::{CacheStatus, LogRecord, Steps, Timings};
+use gateway_domain::record::{Detail, LlmDetail, LogRecord, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{DayFiles, Options};
 use sqlx::{Connection, SqliteConnection};
@@ -98,11 +98,9 @@ fn record() -> LogRecord {
         config: "fallback-to-anthropic".into(),
         config_id: Some(ConfigId(Uuid::from_u128(4))),
         config_version: Some(Uuid::from_u128(5)),
-        prompt: None,
         virtual_key: "openai-main".into(),
         provider: "openai".into(),
         model: "gpt-4o-mini".into(),
-        response_model: Some("gpt-4o-mini-2024-07-18".into()),
         operation: "chatComplete",
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
@@ -112,23 +110,22 @@ fn record() -> LogRecord {
         retries: 0,
         option_index: "targets[0]".into(),
         strategy: "fallback",
-        usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
         cost: Some(NanoUsd(336_600)),
-        saved: None,
-        card: None,
         timings: Timings { total_us: 1_834_211, upstream_us: 1_833_900, first_byte_us: 412_873, gateway_us: 181 },
         steps: Steps::default(),
         request_bytes: 7_312,
         response_bytes: 48_221,
         client_ip: "203.0.113.17".parse().ok(),
         metadata: r#"{"_user":"u-8d3f1","_environment":"production","team":"search"}"#.into(),
-        adjusted: "".into(),
-        cache: CacheStatus::Disabled,
         trace: None,
         client: None,
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        realtime: None,
+        detail: Detail::Llm(LlmDetail {
+            response_model: Some("gpt-4o-mini-2024-07-18".into()),
+            usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
+            ..LlmDetail::NONE
+        }),
     }
 }

@@ -7,6 +7,7 @@ mod clickhouse;
 pub(crate) mod columns;
 mod copy;
 mod day;
+mod detail;
 pub(crate) mod field;
 mod files;
 mod label;

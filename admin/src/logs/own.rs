@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gateway_domain::metadata;
 use gateway_domain::ports::{RecordIntake, ToldUsage};
 use gateway_domain::record::own::{OWN_CALL, id_at, span_name_of};
-use gateway_domain::record::{Bodies, Body, LogRecord, Message, Timings, Trace, Unpriced, mask};
+use gateway_domain::record::{Bodies, Body, Detail, LlmDetail, LogRecord, Message, Timings, Trace, Unpriced, mask};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Org, Snapshot, Workspace};
 use gateway_domain::{Dialect, WorkspaceId};
@@ -162,14 +162,11 @@ impl OwnPlace<'_> {
             virtual_key: who.slug.into(),
             provider: who.family.into(),
             model: model.into(),
-            response_model,
             operation: OWN_CALL,
             method: method.into(),
             path: url.into(),
             status,
             strategy: "single",
-            usage: overheard.usage.map(|usage| usage.believable(request_bytes, response_bytes)),
-            card: own_card(self.snapshot, &priced, self.call.now),
             timings: Timings { total_us, upstream_us: total_us, ..Timings::default() },
             request_bytes,
             response_bytes,
@@ -177,6 +174,12 @@ impl OwnPlace<'_> {
             metadata: merged(metadata, self.snapshot, actor, self.workspace).into(),
             trace: Some(Arc::new(trace)),
             bodies,
+            detail: Detail::Llm(LlmDetail {
+                response_model,
+                usage: overheard.usage.map(|usage| usage.believable(request_bytes, response_bytes)),
+                card: own_card(self.snapshot, &priced, self.call.now),
+                ..LlmDetail::NONE
+            }),
             ..LogRecord::blank()
         };
         Ok(OwnRecord { span, record })

@@ -43,7 +43,7 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "last": r.last,
         "fault": r.fault,
         "client_ip": r.client_text(),
-        "adjusted_params": r.adjusted,
+        "adjusted_params": r.llm_or_none().adjusted,
         "request": {
             "url": request.map_or(&*r.path, |m| m.url.as_str()),
             "method": r.method,
@@ -65,7 +65,7 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
     if let (Some(hooks), Value::Object(shown)) = (&r.hooks, &mut shown) {
         shown.insert("hook_results".into(), serde_json::from_str(&hooks.json).unwrap_or_default());
     }
-    if let (Some(note), Value::Object(shown)) = (&r.realtime, &mut shown) {
+    if let (Some(note), Value::Object(shown)) = (&r.llm_or_none().realtime, &mut shown) {
         shown.insert("realtime".into(), serde_json::to_value(&**note).unwrap_or_default());
     }
     if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
@@ -181,7 +181,8 @@ fn span(r: &LogRecord) -> NamedSpan {
 }
 
 fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
-    let span = span(r);
+    let (span, llm) = (span(r), r.llm_or_none());
+    let prompt = llm.prompt.as_deref();
     json!({
         "id": r.id,
         "organisation_id": r.org,
@@ -197,13 +198,13 @@ fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "config": r.config,
         "config_id": r.config_id,
         "config_version_id": r.config_version,
-        "prompt_id": r.prompt.as_ref().map(|p| p.id),
-        "prompt_version_id": r.prompt.as_ref().map(|p| p.version_id),
-        "prompt_slug": r.prompt.as_ref().map(|p| &p.slug),
+        "prompt_id": prompt.map(|p| p.id),
+        "prompt_version_id": prompt.map(|p| p.version_id),
+        "prompt_slug": prompt.map(|p| &p.slug),
         "virtual_key": r.virtual_key,
         "ai_org": r.provider,
         "ai_model": r.model,
-        "response_model": r.response_model,
+        "response_model": llm.response_model,
         "operation": r.operation,
         "mode": r.strategy,
         "last_used_option_index": option_index(&r.option_index),
@@ -220,19 +221,19 @@ fn option_index(path: &str) -> Option<u32> {
 /// Of a call that a provider answered without telling its usage, nobody knows what it used; one that was refused, or
 /// was never sent, used nothing. The store filters by the same rule.
 fn is_without_use(r: &LogRecord) -> bool {
-    r.usage.is_none() && (r.provider.is_empty() || r.status >= 400)
+    r.usage().is_none() && (r.provider.is_empty() || r.status >= 400)
 }
 
 fn outcome(r: &LogRecord) -> Value {
     let nothing = is_without_use(r);
-    let usage = r.usage.or_else(|| nothing.then(Usage::default));
+    let usage = r.usage().copied().or_else(|| nothing.then(Usage::default));
     let cost = r.cost.or_else(|| nothing.then_some(NanoUsd(0)));
     json!({
         "is_success": (200..300).contains(&r.status),
         "req_units": usage.map(|u| u.prompt()),
         "res_units": usage.map(|u| u.completion()),
         "total_units": usage.map(|u| u.total()),
-        "usage": r.usage,
+        "usage": r.usage(),
         "cost": cost.map(NanoUsd::cents),
         "cost_currency": "USD",
         "request_url": r.path,
@@ -240,8 +241,8 @@ fn outcome(r: &LogRecord) -> Value {
         "response_status_code": r.status,
         "is_proxy_call": r.operation == "proxy" || r.path.starts_with("/v1/proxy/"),
         "stream_mode": u8::from(r.stream),
-        "cache_status": r.cache.label(),
-        "cache_type": (r.cache != CacheStatus::Disabled).then_some("simple"),
+        "cache_status": r.cache().label(),
+        "cache_type": (r.cache() != CacheStatus::Disabled).then_some("simple"),
         "retry_success_count": r.retries,
     })
 }

@@ -20,7 +20,7 @@ pub async fn reprice(app: &App) -> Result<u64, StoreError> {
             let snapshot = app.live.snapshot();
             let cost = |r: &LogRecord| {
                 let card = card(&snapshot, &group, r.created_at);
-                price(r.usage.as_ref()?, card.as_ref(), r.created_at)
+                price(r.usage()?, card.as_ref(), r.created_at)
             };
             let costs: Vec<Costed> = page
                 .iter()

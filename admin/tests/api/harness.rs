@@ -137,8 +137,8 @@ struct Straight(Arc<dyn LogStore>);
 impl RecordIntake for Straight {
     fn take(&self, mut records: Vec<LogRecord>) -> Fut<'_, Result<(), StoreError>> {
         for record in &mut records {
-            record.cost =
-                record.usage.zip(record.card.as_ref()).and_then(|(usage, card)| price(&usage, Some(card), now()));
+            let told = record.llm().and_then(|llm| llm.usage.zip(llm.card.as_ref()));
+            record.cost = told.and_then(|(usage, card)| price(&usage, Some(card), now()));
             record.bodies.iter_mut().for_each(|bodies| bodies.settle());
         }
         Box::pin(async move { self.0.append(&records).await })

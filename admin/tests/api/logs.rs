@@ -2,11 +2,15 @@
 
 use crate::harness::{House, in_seconds, list, now, text};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{CacheStatus, LogRecord, RecordedPrompt, Steps, Timings, Trace};
+use gateway_domain::record::{CacheStatus, LlmDetail, LogRecord, RecordedPrompt, Steps, Timings, Trace};
 use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
+
+pub(crate) fn used() -> LlmDetail {
+    LlmDetail { usage: Some(Usage { input: 7, output: 3, ..Usage::default() }), ..LlmDetail::NONE }
+}
 
 pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
     LogRecord {
@@ -24,11 +28,9 @@ pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -
         config: "pc-1".into(),
         config_id: None,
         config_version: None,
-        prompt: None,
         virtual_key: "main".into(),
         provider: "openai".into(),
         model: "gpt-x".into(),
-        response_model: None,
         operation: "chat",
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
@@ -38,24 +40,19 @@ pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -
         retries: 0,
         option_index: "".into(),
         strategy: "single",
-        usage: Some(Usage { input: 7, output: 3, ..Usage::default() }),
         cost: Some(NanoUsd(25_000_000)),
-        saved: None,
-        card: None,
         timings: Timings { total_us: 1_500_000, ..Timings::default() },
         steps: Steps::default(),
         request_bytes: 10,
         response_bytes: 20,
         client_ip: None,
         metadata: r#"{"_user":"ann"}"#.into(),
-        adjusted: "".into(),
-        cache: CacheStatus::Disabled,
         trace: None,
         client: None,
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        realtime: None,
+        detail: used().into(),
     }
 }
 
@@ -323,10 +320,10 @@ async fn caches_prompts_and_spans_are_found() {
     let slugged =
         |slug: &str| RecordedPrompt { id: Uuid::nil(), slug: slug.into(), version_id: Uuid::nil(), version: 1 };
     let mut prompted = record(org, workspace, 4, "prompted");
-    prompted.prompt = Some(Arc::new(slugged("pp-a")));
-    prompted.cache = CacheStatus::Hit;
+    let prompt = Some(Arc::new(slugged("pp-a")));
+    prompted.detail = LlmDetail { prompt, cache: CacheStatus::Hit, ..used() }.into();
     let mut named = record(org, workspace, 5, "named");
-    named.prompt = Some(Arc::new(slugged("pp-b")));
+    named.detail = LlmDetail { prompt: Some(Arc::new(slugged("pp-b"))), ..used() }.into();
     named.trace = Some(Arc::new(Trace { span_id: Some("client \"span\"".into()), ..Trace::default() }));
     let mut traced = record(org, workspace, 6, "traced");
     traced.attempt = 2;
@@ -383,7 +380,7 @@ async fn logs_are_found_by_what_was_thought_of_them() {
 async fn filters_go_by_what_is_shown() {
     let (house, records) = filled().await;
     let (org, workspace) = (records[0].org, records[0].workspace);
-    let nothing = LogRecord { usage: None, cost: None, ..record(org, workspace, 3, "refused") };
+    let nothing = LogRecord { detail: LlmDetail::NONE.into(), cost: None, ..record(org, workspace, 3, "refused") };
     let refused = LogRecord { status: 429, provider: "".into(), option_index: "".into(), ..nothing.clone() };
     let unsent = LogRecord { id: Uuid::now_v7(), status: 500, trace_id: "failed".into(), ..nothing.clone() };
     let index = "config.targets[1].targets[2]";

@@ -3,7 +3,7 @@
 use gateway_domain::Timestamp;
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{CacheStatus, LogRecord, Timings};
+use gateway_domain::record::{Detail, LlmDetail, LogRecord, Timings};
 use gateway_domain::usage::Usage;
 use std::time::Duration;
 use uuid::Uuid;
@@ -79,10 +79,13 @@ impl Maker {
             status,
             stream: chance.below(2) == 0,
             strategy: "single",
-            usage: (status == 200).then(|| Usage {
-                input: 20 + chance.skewed(4_000),
-                output: 1 + chance.skewed(1_000),
-                ..Usage::default()
+            detail: Detail::Llm(LlmDetail {
+                usage: (status == 200).then(|| Usage {
+                    input: 20 + chance.skewed(4_000),
+                    output: 1 + chance.skewed(1_000),
+                    ..Usage::default()
+                }),
+                ..LlmDetail::NONE
             }),
             cost: Some(NanoUsd(if status == 200 { 1_000 + chance.below(1_000_000) as i64 } else { 0 })),
             timings: Timings {
@@ -94,7 +97,6 @@ impl Maker {
             request_bytes: 400 + chance.skewed(16_000),
             response_bytes: 500 + chance.skewed(4_000),
             metadata: format!(r#"{{"_user":"user-{key}-{}"}}"#, chance.skewed(USERS_OF_KEY)).into(),
-            cache: CacheStatus::Disabled,
             ..LogRecord::blank()
         }
     }

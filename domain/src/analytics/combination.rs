@@ -71,7 +71,7 @@ impl Combination {
             model: record.model.clone(),
             status: record.status,
             config: record.config.clone(),
-            prompt: record.prompt.as_ref().map_or_else(SmolStr::default, |prompt| prompt.slug.clone()),
+            prompt: record.prompt_slug().map_or_else(SmolStr::default, SmolStr::clone),
             metadata: chosen(&given, named),
             cut: CutValues::default(),
         };

@@ -26,19 +26,19 @@ pub struct Fact {
 
 impl Fact {
     pub fn of(record: &LogRecord) -> Self {
-        let usage = record.usage.as_ref();
+        let (usage, llm) = (record.usage(), record.llm());
         Self {
             created_at: record.created_at,
             last: record.last,
             attempt: record.attempt,
             retries: record.retries,
             status: record.status,
-            cache: record.cache,
+            cache: record.cache(),
             input_tokens: usage.map_or(0, |u| u.prompt()),
             output_tokens: usage.map_or(0, |u| u.completion()),
             has_usage: usage.is_some(),
             cost: record.cost,
-            saved: record.saved,
+            saved: llm.and_then(|llm| llm.saved),
             total_us: record.timings.total_us,
         }
     }

@@ -1,12 +1,12 @@
 //! The record of which nothing is known.
 
-use super::{CacheStatus, LogRecord, Steps, Timings};
+use super::{Detail, LlmDetail, LogRecord, Steps, Timings};
 use crate::id::{OrgId, WorkspaceId};
 use crate::time::Timestamp;
 use uuid::Uuid;
 
 impl LogRecord {
-    /// Nothing is known yet: for whoever fills in what is.
+    /// Nothing is known yet: for whoever fills in what is. A call of a model, until its detail is another.
     pub fn blank() -> Self {
         Self {
             id: Uuid::nil(),
@@ -23,11 +23,9 @@ impl LogRecord {
             config: "".into(),
             config_id: None,
             config_version: None,
-            prompt: None,
             virtual_key: "".into(),
             provider: "".into(),
             model: "".into(),
-            response_model: None,
             operation: "",
             method: "".into(),
             path: "".into(),
@@ -37,24 +35,19 @@ impl LogRecord {
             retries: 0,
             option_index: "".into(),
             strategy: "",
-            usage: None,
             cost: None,
-            saved: None,
-            card: None,
             timings: Timings::default(),
             steps: Steps::default(),
             request_bytes: 0,
             response_bytes: 0,
             client_ip: None,
             metadata: "".into(),
-            adjusted: "".into(),
-            cache: CacheStatus::default(),
             trace: None,
             client: None,
             charges: Vec::new(),
             bodies: None,
             hooks: None,
-            realtime: None,
+            detail: Detail::Llm(LlmDetail::NONE),
         }
     }
 }

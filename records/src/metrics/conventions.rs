@@ -64,7 +64,7 @@ impl Conventions {
             first => r.timings.total_us.saturating_sub(first) + r.timings.upstream_us,
         };
         self.duration.with_label_values(&[operation, provider, &model, failed]).observe(waited as f64 / 1e6);
-        if let Some(usage) = &r.usage {
+        if let Some(usage) = r.usage() {
             for (kind, n) in [("input", usage.prompt()), ("output", usage.completion())] {
                 self.tokens.with_label_values(&[operation, provider, &model, kind]).observe(n as f64);
             }

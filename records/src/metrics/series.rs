@@ -60,7 +60,7 @@ impl AtHand {
 impl Series {
     fn new(inner: &Inner, r: &LogRecord, extra: &[Cow<'_, str>]) -> Self {
         let code = r.status.to_string();
-        let labels = [&*r.provider, &*r.method, r.operation, &*code, stream(r), r.cache.label(), "gateway"];
+        let labels = [&*r.provider, &*r.method, r.operation, &*code, stream(r), r.cache().label(), "gateway"];
         let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
         Self {
             provider: r.provider.clone(),
@@ -68,7 +68,7 @@ impl Series {
             operation: r.operation,
             status: r.status,
             stream: r.stream,
-            cache: r.cache,
+            cache: r.cache(),
             extra: extra.iter().map(|v| v.clone().into_owned()).collect(),
             requests: inner.requests.with_label_values(&labels),
             llm_millis: inner.llm_millis.with_label_values(&labels),
@@ -82,7 +82,7 @@ impl Series {
     fn is_of(&self, r: &LogRecord, extra: &[Cow<'_, str>]) -> bool {
         self.status == r.status
             && self.stream == r.stream
-            && self.cache == r.cache
+            && self.cache == r.cache()
             && self.operation == r.operation
             && self.provider == r.provider
             && self.method == r.method
@@ -93,7 +93,7 @@ impl Series {
         let extra = &self.extra;
         self.answer.get_or_insert_with(|| {
             let code = r.status.to_string();
-            let labels = [&*r.provider, &*r.method, r.operation, &*code, stream(r), r.cache.label(), "gateway"];
+            let labels = [&*r.provider, &*r.method, r.operation, &*code, stream(r), r.cache().label(), "gateway"];
             let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
             Answer {
                 total_millis: inner.total_millis.with_label_values(&labels),
@@ -140,7 +140,7 @@ impl Inner {
         told.overhead.observe(millis(r.timings.gateway_us) / 1e3);
         told.own_millis.observe(millis(r.timings.gateway_us));
         self.step_millis.iter().for_each(|(h, of)| h.observe(millis(of(&r.steps))));
-        if r.cache != CacheStatus::Disabled {
+        if r.cache() != CacheStatus::Disabled {
             self.cache_millis.observe(millis(r.steps.cache_us));
         }
         if r.timings.first_byte_us > 0 {
@@ -152,7 +152,7 @@ impl Inner {
 
     #[expect(clippy::cast_precision_loss, reason = "sums for people")]
     fn book_use(&self, series: &mut Series, r: &LogRecord) {
-        let Some(usage) = &r.usage else { return };
+        let Some(usage) = r.usage() else { return };
         let classes: [(&str, u64); CLASSES] = [
             ("input", usage.input),
             ("cache_read", usage.cache_read),

@@ -99,7 +99,7 @@ fn server(r: &LogRecord, trace: &Trace, scheme: &'static str) -> Span {
 }
 
 fn call(r: &LogRecord, trace: &Trace) -> Span {
-    let operation = operation(r.operation);
+    let (operation, llm) = (operation(r.operation), r.llm_or_none());
     let mut attributes = vec![
         text("gen_ai.operation.name", operation),
         text("gen_ai.provider.name", provider(&r.provider)),
@@ -111,18 +111,18 @@ fn call(r: &LogRecord, trace: &Trace) -> Span {
         }
     };
     put("gen_ai.request.model", &r.model);
-    put("gen_ai.response.model", r.response_model.as_deref().unwrap_or_default());
+    put("gen_ai.response.model", llm.response_model.as_deref().unwrap_or_default());
     put("gateway.provider.slug", &r.virtual_key);
     put("gateway.config", &r.config);
     put("gateway.strategy", r.strategy);
     put("gateway.option_index", &r.option_index);
-    put("gateway.adjusted_params", &r.adjusted);
+    put("gateway.adjusted_params", &llm.adjusted);
     put("gateway.guardrails", r.hooks.as_ref().map_or("", |hooks| &hooks.verdicts));
     attributes.extend(used(r));
     attributes.extend(error_type(r, 400));
     attributes.push(number("gateway.attempt", r.attempt.into()));
     attributes.push(attribute("gateway.retries", Value::IntValue(r.retries.into())));
-    attributes.push(text("gateway.cache.status", r.cache.label()));
+    attributes.push(text("gateway.cache.status", llm.cache.label()));
     attributes.extend(tenant(r));
     // What was tried began when the waiting for it did: before its first byte, or before its end.
     let waited = r.timings.upstream_us;
@@ -143,7 +143,7 @@ fn call(r: &LogRecord, trace: &Trace) -> Span {
 
 fn used(r: &LogRecord) -> Vec<KeyValue> {
     let mut out = Vec::new();
-    if let Some(usage) = &r.usage {
+    if let Some(usage) = r.usage() {
         out.push(number("gen_ai.usage.input_tokens", usage.prompt()));
         out.push(number("gen_ai.usage.output_tokens", usage.completion()));
         for (key, n) in [
@@ -157,7 +157,7 @@ fn used(r: &LogRecord) -> Vec<KeyValue> {
         }
         out.push(attribute("gateway.usage.estimated", Value::BoolValue(usage.estimated)));
     }
-    if let Some(cost) = r.cost.filter(|_| r.cache != CacheStatus::Hit) {
+    if let Some(cost) = r.cost.filter(|_| r.cache() != CacheStatus::Hit) {
         out.push(attribute("gateway.cost.usd", Value::DoubleValue(cost.usd())));
     }
     if r.timings.first_byte_us > 0 && r.stream {

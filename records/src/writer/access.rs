@@ -6,6 +6,7 @@ use gateway_domain::NanoUsd;
 use gateway_domain::id::KeyId;
 use gateway_domain::record::LogRecord;
 use gateway_domain::stranger::TurnedAway;
+use gateway_domain::usage::Usage;
 use serde::Serialize;
 use std::io::Write;
 use tokio::sync::mpsc::Receiver;
@@ -70,7 +71,7 @@ pub(super) fn write(records: &[LogRecord]) {
             gateway_ms: ms(r.timings.gateway_us),
             request_bytes: r.request_bytes,
             response_bytes: r.response_bytes,
-            tokens: r.usage.map(|u| u.total()),
+            tokens: r.usage().map(Usage::total),
             cost: r.cost.map(NanoUsd::cents),
         };
         if serde_json::to_writer(&mut text, &line).is_ok() {

@@ -36,10 +36,14 @@ pub(crate) async fn book(
             holds.price_at(card.clone(), request.caller.at);
         }
         record.charges = holds.settle(booked.status, Some(usage));
-        record.usage = Some(*usage);
-        record.card = late.or(record.card.take());
+        if let Some(llm) = record.llm_mut() {
+            (llm.usage, llm.card) = (Some(*usage), late.or(llm.card.take()));
+        }
     }
-    record.response_model = told.filter(|told| *told != record.model).map(Into::into);
+    let other = told.filter(|told| *told != record.model).map(Into::into);
+    if let Some(llm) = record.llm_mut() {
+        llm.response_model = other;
+    }
     record::finish(&mut record, request);
     Ok(record)
 }

@@ -327,8 +327,9 @@ impl<'a> Turn<'a, '_> {
         let tried = Tried { info: &attempt.info, status: unwanted.status(), fault };
         let (request, routing) = (self.gate.request, self.gate.routing);
         let mut record = record::of(request, self.steps, Some(routing), Some(tried), attempt.number);
-        record.usage = answer.usage;
-        record.response_model = answer.model.as_deref().map(Into::into);
+        if let Some(llm) = record.llm_mut() {
+            (llm.usage, llm.response_model) = (answer.usage, answer.model.as_deref().map(Into::into));
+        }
         if let Some(usage) = &answer.usage {
             attempt.reservation.spend(usage);
         }

@@ -124,7 +124,9 @@ impl Exchange<'_> {
                 record.response_bytes = ended.written;
                 record.fault = ended.fault;
                 let call_id = self.request.beside().unwrap_or_default().into();
-                record.realtime = Some(Arc::new(RealtimeNote { call_id, ..ended.note }));
+                if let Some(llm) = record.llm_mut() {
+                    llm.realtime = Some(Arc::new(RealtimeNote { call_id, ..ended.note }));
+                }
             }
             None => record.fault = Some("client_gone"),
         }

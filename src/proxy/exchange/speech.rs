@@ -4,24 +4,22 @@
 use crate::proxy::request::Request;
 use gateway_domain::Usage;
 use gateway_domain::price::{PriceBook, PriceQuery, UntoldSpeech};
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::{Detail, LogRecord};
 
 /// An answer that told its usage keeps it.
 pub(super) fn count(record: &mut LogRecord, request: &Request) {
     let is_untold = |usage: Usage| usage.estimated && usage.total() == 0 && usage.detail.characters == 0;
-    if !record.usage.is_none_or(is_untold) {
+    let LogRecord { provider, model, detail: Detail::Llm(llm), .. } = record else { return };
+    if !llm.usage.is_none_or(is_untold) {
         return;
     }
     let said = gateway_providers::spoken(&request.ask.content.bytes);
     let characters = said.map_or(0, |usage| usage.detail.characters);
-    let millis = record.usage.map_or(0, |usage| usage.detail.millis_out);
+    let millis = llm.usage.map_or(0, |usage| usage.detail.millis_out);
     if characters == 0 && millis == 0 {
         return;
     }
-    let listed = || {
-        let (provider, model) = (&*record.provider, &*record.model);
-        PriceBook::opened()?.card(PriceQuery { provider, model, region: "", at: request.caller.at })
-    };
-    let card = record.card.as_ref().or_else(listed);
-    record.usage = Some(UntoldSpeech { characters, millis }.usage(card));
+    let listed = || PriceBook::opened()?.card(PriceQuery { provider, model, region: "", at: request.caller.at });
+    let card = llm.card.as_ref().or_else(listed);
+    llm.usage = Some(UntoldSpeech { characters, millis }.usage(card));
 }

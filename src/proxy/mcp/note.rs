@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gateway_domain::NanoUsd;
 use gateway_domain::Operation;
 use gateway_domain::counters::Charge;
+use gateway_domain::record::{Detail, ToolDetail};
 use smol_str::SmolStr;
 use std::time::Duration;
 
@@ -71,6 +72,7 @@ impl McpBook<'_, '_> {
         if let Some(state) = &outcome.state {
             record.metadata = with_state(&record.metadata, state);
         }
+        record.detail = Detail::Tool(ToolDetail { task_state: outcome.state.map(Into::into) });
         record.model = SmolStr::new(&outcome.name);
         record.request_bytes = outcome.request_bytes as u64;
         record.response_bytes = outcome.answer.len() as u64;

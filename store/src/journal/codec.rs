@@ -123,3 +123,49 @@ impl Source for Fields<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway_domain::Usage;
+    use gateway_domain::record::{BatchDetail, Detail, LlmDetail, ToolDetail};
+
+    fn written(record: &LogRecord) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write(record, &mut bytes);
+        bytes
+    }
+
+    fn of(operation: &'static str, detail: Detail) -> LogRecord {
+        LogRecord { operation, detail, ..LogRecord::blank() }
+    }
+
+    #[test]
+    fn every_kind_comes_back() {
+        let usage = Some(Usage { input: 3, ..Usage::default() });
+        let batch = BatchDetail { lines: 3, ..BatchDetail::default() };
+        for record in [
+            of("messages", LlmDetail { usage, ..LlmDetail::NONE }.into()),
+            of("mcp.tools/call", Detail::Tool(ToolDetail { task_state: Some("working".into()) })),
+            of("batch", Detail::Batch(Some(Box::new(batch)))),
+        ] {
+            assert_eq!(parse(&written(&record)).expect("a record"), record);
+        }
+    }
+
+    /// Older programs wrote no detail and ended before it.
+    #[test]
+    fn older_records_are_of_the_kind_that_their_operation_tells() {
+        let usage = Some(Usage { input: 3, ..Usage::default() });
+        for (operation, detail) in [
+            ("messages", LlmDetail { usage, ..LlmDetail::NONE }.into()),
+            ("mcp.tools/call", Detail::Tool(ToolDetail::default())),
+            ("batch", Detail::Batch(None)),
+        ] {
+            let record = of(operation, detail);
+            let mut bytes = written(&record);
+            assert_eq!(bytes.pop(), Some(0), "nothing is the last column");
+            assert_eq!(parse(&bytes).expect("a record"), record, "{operation}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //! form, the tables of both engines, what is written and what is read are made from it.
 //! A new field is a row at the end: tables are given what they lack, so there is no migration to write.
 
+use super::detail::{detail_json, told_detail};
 use super::field::{Clipped, Json, Sink, Source, StoredAs, StoredField, TokenTotal};
 use crate::session::Row;
 use gateway_domain::record::LogRecord;
@@ -23,34 +24,62 @@ const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> Kind {
 
 /// A row is `name = field`, `name = field as Form` where the type alone does not say how it is stored, or
 /// `name = usage? class` for a number that is there only when usage is known, `name = usage? class as Form` for a text.
+/// `name = llm? field` is what only calls of models have: of other records it is what a call of a model says of which nothing
+/// is known. What those have instead is `detail`, which stands behind all of these: every record is read as a call of a model
+/// until its detail makes it another.
 macro_rules! columns {
+    (@kind detail) => { Kind::Text };
     (@kind usage? $class:ident) => { Kind::Int };
     (@kind usage? $class:ident as $form:ty) => { Kind::Text };
+    (@kind llm? $field:ident as $form:ty) => { kind_in::<_, $form>(|r| &r.llm_or_none().$field) };
+    (@kind llm? $field:ident) => { kind(|r| &r.llm_or_none().$field) };
     (@kind $($field:ident).+ as $form:ty) => { kind_in::<_, $form>(|r| &r.$($field).+) };
     (@kind $($field:ident).+) => { kind(|r| &r.$($field).+) };
+    (@put $record:ident $sink:ident detail) => { $sink.made(detail_json(&$record.detail)) };
+    (@put $record:ident $sink:ident llm? $field:ident as $form:ty) => {
+        <$form>::put(&$record.llm_or_none().$field, $sink)
+    };
+    (@put $record:ident $sink:ident llm? $field:ident) => { $record.llm_or_none().$field.put($sink) };
     (@put $record:ident $sink:ident usage? $class:ident) => {
-        match &$record.usage {
+        match $record.usage() {
             Some(usage) => usage.$class.put($sink),
             None => $sink.int(None),
         }
     };
     (@put $record:ident $sink:ident usage? $class:ident as $form:ty) => {
-        match &$record.usage {
+        match $record.usage() {
             Some(usage) => <$form>::put(&usage.$class, $sink),
             None => $sink.text(None),
         }
     };
     (@put $record:ident $sink:ident $($field:ident).+ as $form:ty) => { <$form>::put(&$record.$($field).+, $sink) };
     (@put $record:ident $sink:ident $($field:ident).+) => { $record.$($field).+.put($sink) };
+    (@take $record:ident $source:ident detail) => {
+        if let Some(detail) = told_detail($record.operation, $source.opt_text()?) {
+            $record.detail = detail;
+        }
+    };
+    (@take $record:ident $source:ident llm? $field:ident as $form:ty) => {{
+        let field = <$form>::take($source)?;
+        if let Some(llm) = $record.llm_mut() {
+            llm.$field = field;
+        }
+    }};
+    (@take $record:ident $source:ident llm? $field:ident) => {{
+        let field = StoredField::take($source)?;
+        if let Some(llm) = $record.llm_mut() {
+            llm.$field = field;
+        }
+    }};
     (@take $record:ident $source:ident usage? $class:ident) => {{
         let class = StoredField::take($source)?;
-        if let Some(usage) = &mut $record.usage {
+        if let Some(usage) = $record.llm_mut().and_then(|llm| llm.usage.as_mut()) {
             usage.$class = class;
         }
     }};
     (@take $record:ident $source:ident usage? $class:ident as $form:ty) => {{
         let class = <$form>::take($source)?;
-        if let Some(usage) = &mut $record.usage {
+        if let Some(usage) = $record.llm_mut().and_then(|llm| llm.usage.as_mut()) {
             usage.$class = class;
         }
     }};
@@ -89,7 +118,7 @@ columns! {
     "virtual_key" = { virtual_key }
     "provider" = { provider }
     "model" = { model }
-    "response_model" = { response_model }
+    "response_model" = { llm? response_model }
     "operation" = { operation }
     "method" = { method }
     "path" = { path }
@@ -99,7 +128,7 @@ columns! {
     "retries" = { retries }
     "option_index" = { option_index }
     "strategy" = { strategy }
-    "total_tokens" = { usage as TokenTotal }
+    "total_tokens" = { llm? usage as TokenTotal }
     "input_tokens" = { usage? input }
     "cache_read_tokens" = { usage? cache_read }
     "cache_write_tokens" = { usage? cache_write }
@@ -118,8 +147,8 @@ columns! {
     "response_bytes" = { response_bytes }
     "client_ip" = { client_ip }
     "metadata" = { metadata }
-    "adjusted" = { adjusted }
-    "cache_status" = { cache }
+    "adjusted" = { llm? adjusted }
+    "cache_status" = { llm? cache }
     "trace" = { trace as Json }
     "charges" = { charges as Json }
     "config_id" = { config_id }
@@ -131,9 +160,10 @@ columns! {
     "after_us" = { steps.after_us }
     "hooks" = { hooks }
     "usage_more" = { usage? detail as Json }
-    "prompt" = { prompt as Json }
-    "saved" = { saved }
-    "realtime" = { realtime as Json }
+    "prompt" = { llm? prompt as Json }
+    "saved" = { llm? saved }
+    "realtime" = { llm? realtime as Json }
+    "detail" = { detail }
 }
 
 pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {

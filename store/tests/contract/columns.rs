@@ -67,7 +67,7 @@ async fn tables_are_given_what_they_lack() {
     let later = house.logs().await;
     later.append(&[full(2)]).await.unwrap();
     let mut before = full(1);
-    before.saved = None;
+    before.llm_mut().unwrap().saved = None;
     assert_eq!(later.query(&any()).await.unwrap().rows, [full(2), before]);
     columns.server.ask(&columns.name, "DROP TABLE log_entry");
     assert!(later.query(&any()).await.is_err(), "it was there");

@@ -3,7 +3,7 @@
 use crate::logs::{any, full, on_log_engines, record};
 use crate::{Engine, House, id};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{Bodies, Body, Costed, LogQuery, LogRecord, Message};
+use gateway_domain::record::{Bodies, Body, Costed, LlmDetail, LogQuery, LogRecord, Message};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{Database, LogsUrl, Partitions, open_logs};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ async fn records_are_found_on_the_day_after_their_id(house: House) {
 async fn costs_come_later_and_once(house: House) {
     let store = house.logs().await;
     let used = |day, n, model: &str| LogRecord {
-        usage: Some(Usage { input: 5, ..Usage::default() }),
+        detail: LlmDetail { usage: Some(Usage { input: 5, ..Usage::default() }), ..LlmDetail::NONE }.into(),
         model: model.into(),
         ..on(day, n)
     };
@@ -202,7 +202,7 @@ async fn moved(house: House) {
     let mut numbers: Vec<_> = page.rows.iter().map(|r| r.id.as_u128()).collect();
     numbers.sort_unstable();
     assert_eq!((page.total, numbers), (7, (1..=7).collect()));
-    assert_eq!((&*page.rows[0].path, page.rows[0].usage), ("/", None));
+    assert_eq!((&*page.rows[0].path, page.rows[0].usage()), ("/", None));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,7 +219,8 @@ async fn records_of_before_are_moved_out_of_a_file() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_day_hides_nothing_but_itself() {
     let house = House::new(Engine::File);
-    let used = |day, n| LogRecord { usage: Some(Usage::default()), cost: None, ..on(day, n) };
+    let unpriced = LlmDetail { usage: Some(Usage::default()), ..LlmDetail::NONE };
+    let used = |day, n| LogRecord { detail: unpriced.clone().into(), cost: None, ..on(day, n) };
     house.logs().await.append(&[used(20_000, 1), used(20_002, 3)]).await.unwrap();
     let file = house.path("logs").join(format!("{}.db", &Timestamp(20_001 * DAY).to_string()[..10]));
     std::fs::write(&file, "no database, but long enough to be taken for one. ".repeat(200)).unwrap();

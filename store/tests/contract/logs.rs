@@ -5,13 +5,15 @@ use crate::{House, id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{
-    Bodies, Body, CacheStatus, Client, LogCursor, LogQuery, LogRecord, Message, RecordedPrompt, Steps, Timings, Trace,
+    BatchDetail, Bodies, Body, CacheStatus, Client, Detail, LlmDetail, LogCursor, LogQuery, LogRecord, Message,
+    RecordedPrompt, Steps, Timings, ToolDetail, Trace,
 };
 use gateway_domain::usage::{PictureSize, ServiceTier, UsageDetail};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 
 on_log_engines!(
     a_record_comes_back_whole,
+    every_kind_comes_back,
     appending_twice_keeps_one,
     batches_of_every_length,
     every_filter,
@@ -41,11 +43,9 @@ pub(crate) fn record(n: u128) -> LogRecord {
         config: "".into(),
         config_id: None,
         config_version: None,
-        prompt: None,
         virtual_key: "".into(),
         provider: "openai".into(),
         model: "gpt-4o".into(),
-        response_model: None,
         operation: "chatComplete",
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
@@ -55,24 +55,19 @@ pub(crate) fn record(n: u128) -> LogRecord {
         retries: 0,
         option_index: "".into(),
         strategy: "single",
-        usage: None,
         cost: None,
-        saved: None,
-        card: None,
         timings: Timings::default(),
         steps: Steps::default(),
         request_bytes: 0,
         response_bytes: 0,
         client_ip: "10.0.0.1".parse().ok(),
         metadata: "{}".into(),
-        adjusted: "".into(),
-        cache: CacheStatus::Disabled,
         trace: None,
         client: None,
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        realtime: None,
+        detail: LlmDetail::NONE.into(),
     }
 }
 
@@ -80,24 +75,10 @@ fn prompt(n: u128) -> RecordedPrompt {
     RecordedPrompt { id: id(n), slug: "pp-a".into(), version_id: id(n + 1), version: 3 }
 }
 
-pub(crate) fn full(n: u128) -> LogRecord {
-    LogRecord {
-        attempt: 3,
-        last: false,
-        key: Some(KeyId(id(3))),
-        owner: Some(id(4)),
-        config: "my-config".into(),
-        config_id: Some(ConfigId(id(5))),
-        config_version: Some(id(6)),
+fn used(n: u128) -> LlmDetail {
+    LlmDetail {
         prompt: Some(prompt(n).into()),
-        virtual_key: "my-provider".into(),
         response_model: Some("gpt-4o-2026-01-01".into()),
-        status: 429,
-        fault: Some("rate_limited"),
-        stream: true,
-        retries: -1,
-        option_index: "targets[1].targets[0]".into(),
-        strategy: "fallback",
         usage: Some(Usage {
             input: 1,
             cache_read: 2,
@@ -117,16 +98,37 @@ pub(crate) fn full(n: u128) -> LogRecord {
                 ..UsageDetail::default()
             },
         }),
-        cost: Some(NanoUsd(-5)),
         saved: Some(NanoUsd(3)),
         card: None,
+        adjusted: "logit_bias,n".into(),
+        cache: CacheStatus::Hit,
+        realtime: None,
+    }
+}
+
+pub(crate) fn full(n: u128) -> LogRecord {
+    LogRecord {
+        attempt: 3,
+        last: false,
+        key: Some(KeyId(id(3))),
+        owner: Some(id(4)),
+        config: "my-config".into(),
+        config_id: Some(ConfigId(id(5))),
+        config_version: Some(id(6)),
+        virtual_key: "my-provider".into(),
+        status: 429,
+        fault: Some("rate_limited"),
+        stream: true,
+        retries: -1,
+        option_index: "targets[1].targets[0]".into(),
+        strategy: "fallback",
+        cost: Some(NanoUsd(-5)),
         timings: Timings { total_us: 1, upstream_us: 2, first_byte_us: 3, gateway_us: 4 },
         steps: Steps { parse_us: 5, before_us: 6, cache_us: 7, after_us: 8, ..Steps::default() },
         request_bytes: 9,
         response_bytes: i64::MAX as u64,
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
-        adjusted: "logit_bias,n".into(),
-        cache: CacheStatus::Hit,
+        detail: used(n).into(),
         trace: Some(Trace { id: u128::MAX, span: u64::MAX, sampled: true, ..Trace::default() }.into()),
         client: Some(Client { runtime: Some("node".into()), ..Client::default() }.into()),
         ..record(n)
@@ -146,6 +148,25 @@ async fn a_record_comes_back_whole(house: House) {
     database.append(&[record(1), full(2)]).await.unwrap();
     let page = database.query(&any()).await.unwrap();
     assert_eq!(page.rows, vec![full(2), record(1)]);
+}
+
+/// Those that are no calls of models have nothing of such calls, whatever else they have.
+async fn every_kind_comes_back(house: House) {
+    let database = house.logs().await;
+    let of = |n: u128, operation, detail| LogRecord { operation, detail, cost: Some(NanoUsd(7)), ..record(n) };
+    let stood = ToolDetail { task_state: Some("working".into()) };
+    let batch = BatchDetail { status: "expired".into(), lines: 9, cost: NanoUsd(4), ..BatchDetail::default() };
+    let records = [
+        of(5, "batch", Detail::Batch(Some(batch.into()))),
+        of(4, "batch", Detail::Batch(None)),
+        of(3, "a2a.GetTask", Detail::Tool(stood)),
+        of(2, "mcp.tools/call", Detail::Tool(ToolDetail::default())),
+        of(1, "messages", used(1).into()),
+    ];
+    database.append(&records).await.unwrap();
+    assert_eq!(database.query(&any()).await.unwrap().rows, records);
+    let query = LogQuery { cache_statuses: vec![CacheStatus::Disabled], ..any() };
+    assert_eq!(database.query(&query).await.unwrap().rows, records[..4], "what has no cache is one without it");
 }
 
 async fn appending_twice_keeps_one(house: House) {
@@ -182,7 +203,7 @@ async fn every_filter(house: House) {
     odd.operation = "messages";
     odd.cost = Some(NanoUsd(500));
     let mut cheap = record(3);
-    cheap.usage = Some(Usage { input: 10, ..Usage::default() });
+    cheap.detail = LlmDetail { usage: Some(Usage { input: 10, ..Usage::default() }), ..LlmDetail::NONE }.into();
     cheap.cost = Some(NanoUsd(5));
     database.append(&[record(1), odd, cheap]).await.unwrap();
 

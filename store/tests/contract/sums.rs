@@ -7,7 +7,7 @@ pub(crate) use crate::{on_log_engines, on_rollup_engines};
 use gateway_domain::analytics::{Dimension, Fact, SumCell, SumParts, SumQuery, Sums, SumsFound};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, NamedMetadata, StoreError};
-use gateway_domain::record::{CacheStatus, Costed, LogQuery, LogRecord, RecordedPrompt, Timings};
+use gateway_domain::record::{CacheStatus, Costed, Detail, LlmDetail, LogQuery, LogRecord, RecordedPrompt, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -70,7 +70,6 @@ fn random(n: u128, dice: &mut Dice) -> LogRecord {
     let prompt = dice.of(&["", "pp-a", "pp-b"]);
     let prompt = RecordedPrompt { id: id(40), slug: prompt.into(), version_id: id(41), version: 1 };
     LogRecord {
-        prompt: (!prompt.slug.is_empty()).then(|| Arc::new(prompt)),
         created_at: Timestamp(FIRST + dice.roll(3 * DAY as u64) as i64),
         workspace: WorkspaceId(id(dice.of(&[2, 3]))),
         key: dice.of(&[None, Some(KeyId(id(7))), Some(KeyId(id(8)))]),
@@ -80,10 +79,14 @@ fn random(n: u128, dice: &mut Dice) -> LogRecord {
         last: dice.roll(4) > 0,
         attempt: 1 + dice.roll(2) as u32,
         retries: dice.of(&[0, 0, 2, -1]),
-        cache: dice.of(&[CacheStatus::Disabled, CacheStatus::Hit, CacheStatus::Miss, CacheStatus::Refresh]),
-        usage: dice.of(&[None, Some(Usage { input: tokens, output: 3, ..Usage::default() })]),
         cost: dice.of(&[None, Some(NanoUsd(tokens as i64 * 17))]),
-        saved: dice.of(&[None, Some(NanoUsd(5))]),
+        detail: Detail::Llm(LlmDetail {
+            prompt: (!prompt.slug.is_empty()).then(|| Arc::new(prompt)),
+            cache: dice.of(&[CacheStatus::Disabled, CacheStatus::Hit, CacheStatus::Miss, CacheStatus::Refresh]),
+            usage: dice.of(&[None, Some(Usage { input: tokens, output: 3, ..Usage::default() })]),
+            saved: dice.of(&[None, Some(NanoUsd(5))]),
+            ..LlmDetail::NONE
+        }),
         timings: Timings { total_us: 1 + dice.roll(60_000_000), ..Timings::default() },
         metadata: Value::Object(metadata).to_string().into(),
         ..record(n)
@@ -113,7 +116,7 @@ fn value(record: &LogRecord, by: &Dimension) -> SmolStr {
         Dimension::Model => record.model.clone(),
         Dimension::Status => record.status.to_string().into(),
         Dimension::Config => record.config.clone(),
-        Dimension::Prompt => record.prompt.as_ref().map(|prompt| prompt.slug.clone()).unwrap_or_default(),
+        Dimension::Prompt => record.prompt_slug().cloned().unwrap_or_default(),
         Dimension::Trace => (&*record.trace_id).into(),
         Dimension::Metadata(key) => text(key),
     }
@@ -132,7 +135,7 @@ fn expected(records: &BTreeMap<Uuid, LogRecord>, query: &SumQuery) -> Vec<SumCel
             && (of.models.is_empty() || of.models.iter().any(|m| *m == record.model))
             && (of.statuses.is_empty() || of.statuses.contains(&record.status))
             && (of.prompts.is_empty() || of.prompts.iter().any(|slug| value(record, &Dimension::Prompt) == *slug))
-            && (of.cache_statuses.is_empty() || of.cache_statuses.contains(&record.cache))
+            && (of.cache_statuses.is_empty() || of.cache_statuses.contains(&record.cache()))
             && (of.trace_ids.is_empty() || of.trace_ids.iter().any(|trace| *record.trace_id == **trace))
             && of.metadata.iter().all(|(key, value)| metadata[key] == json!(value));
         if fits {

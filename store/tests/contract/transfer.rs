@@ -5,7 +5,7 @@ use crate::logs::{any, mixed};
 use crate::{Engine, House, options};
 use gateway_domain::analytics::{SumParts, SumQuery};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{Bodies, Body, Costed, LogQuery, LogRecord, Message};
+use gateway_domain::record::{Bodies, Body, Costed, LlmDetail, LogQuery, LogRecord, Message};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::LogSource;
 use std::time::Duration;
@@ -43,7 +43,8 @@ async fn moves(from: Engine, to: Engine) {
     let target = to.logs().await;
     source.records.append(&all).await.unwrap();
     // What an earlier run left that was killed, one of it before its price came, and a record of another's.
-    let priced = LogRecord { usage: Some(Usage { input: 4, ..Usage::default() }), cost: None, ..on(2_000) };
+    let used = LlmDetail { usage: Some(Usage { input: 4, ..Usage::default() }), ..LlmDetail::NONE };
+    let priced = LogRecord { detail: used.into(), cost: None, ..on(2_000) };
     source.records.append(std::slice::from_ref(&priced)).await.unwrap();
     target.append(&all[..700]).await.unwrap();
     target.append(&[priced.clone(), on(3_000)]).await.unwrap();

@@ -59,8 +59,10 @@ impl Exchange<'_> {
         }
         passing.location = call.as_deref().and_then(|call| self.location(call));
         let call_id = call.unwrap_or_default().as_str().into();
-        record.realtime =
-            Some(Arc::new(RealtimeNote { call_id, watched: Some(is_watched), ..RealtimeNote::default() }));
+        let note = RealtimeNote { call_id, watched: Some(is_watched), ..RealtimeNote::default() };
+        if let Some(llm) = record.llm_mut() {
+            llm.realtime = Some(Arc::new(note));
+        }
         self.deliver(&mut attempt, Outcome::Passthrough(passing), record).await
     }
 

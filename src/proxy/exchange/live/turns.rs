@@ -175,10 +175,11 @@ pub(super) async fn settle(
     let mut record = begun(&request, routing, &info, notes.as_deref());
     record.operation = operation.name();
     record.charges = charges;
-    record.usage = usage;
-    record.card = late.or(record.card);
-    record.response_model = told.filter(|told| *told != record.model).map(|told| clipped(told).into());
-    record.realtime = Some(noted(id, status));
+    let other = told.filter(|told| *told != record.model).map(|told| clipped(told).into());
+    if let Some(llm) = record.llm_mut() {
+        (llm.usage, llm.card) = (usage, late.or(llm.card.take()));
+        (llm.response_model, llm.realtime) = (other, Some(noted(id, status)));
+    }
     record::finish(&mut record, &request);
     let estimated = usage.is_none_or(|usage| usage.estimated);
     parts.live.counts.turn(if estimated { TurnEnd::Estimated } else { TurnEnd::Settled });
@@ -196,7 +197,9 @@ pub(super) fn note_denied(
     request.look();
     let mut record = begun(&request, routing, &info, Some(&notes));
     record.operation = operation.name();
-    record.realtime = Some(noted(id, "denied"));
+    if let Some(llm) = record.llm_mut() {
+        llm.realtime = Some(noted(id, "denied"));
+    }
     record::finish(&mut record, &request);
     parts.guardrails.background().send(NotedRecord { record, notes: Some(notes) }, &parts.live.records);
 }

@@ -204,7 +204,9 @@ pub(super) fn note_session(
 ) {
     request.look();
     let mut record = record::of(request, &Steps::default(), routing, Some(Tried { info, status: 101, fault }), 1);
-    record.realtime = Some(Arc::new(note));
+    if let Some(llm) = record.llm_mut() {
+        llm.realtime = Some(Arc::new(note));
+    }
     record::finish(&mut record, request);
     parts.guardrails.background().send(NotedRecord { record, notes: None }, &parts.live.records);
 }

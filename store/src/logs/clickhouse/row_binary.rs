@@ -35,7 +35,7 @@ impl RowsOut {
     /// What is told of a record beside its columns, so that sums need not take texts apart.
     pub(super) fn derived(&mut self, record: &LogRecord, version: u64) {
         put_text(&mut self.0, &without_zero(&user(&record.metadata)));
-        let prompt = record.prompt.as_deref().map_or("", |prompt| prompt.slug.as_str());
+        let prompt = record.prompt_slug().map_or("", |slug| slug.as_str());
         put_text(&mut self.0, &without_zero(prompt));
         self.0.extend_from_slice(&Sketch::bin(record.timings.total_us).to_le_bytes());
         self.0.extend_from_slice(&version.to_le_bytes());
