@@ -238,6 +238,10 @@ async fn records_name_the_method_the_agent_and_how_its_task_stands() {
         (rows.len() >= 2).then_some(rows)
     })
     .await;
+    let tool = |method: &str| found.iter().map(|row| &row["tool"]).find(|tool| tool["method"] == method).cloned();
+    let sent = tool("SendStreamingMessage").expect("a message");
+    assert_eq!((&sent["protocol"], &sent["server"]), (&json!("a2a"), &json!("helper")));
+    assert_eq!((&sent["name"], &sent["task_state"]), (&Value::Null, &json!("completed")));
     let all = Value::from(found).to_string();
     for told in ["a2a.SendStreamingMessage", "a2a.GetTask", "helper", "completed"] {
         assert!(all.contains(told), "{told}: {all}");

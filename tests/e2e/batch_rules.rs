@@ -126,7 +126,11 @@ async fn a_batch_leaves_a_record_of_its_own_with_counts_and_cost() {
             .await
         }
     };
-    let own = record(id.clone()).await["metrics"].clone();
+    let shown = record(id.clone()).await;
+    let (counts, own) = (&shown["batch"], shown["metrics"].clone());
+    assert_eq!((&shown["kind"], &counts["status"]), (&json!("batch"), &json!("completed")));
+    assert_eq!(["lines", "completed", "failed"].map(|name| &counts[name]), [&json!(10), &json!(9), &json!(1)]);
+    assert_eq!(["input_tokens", "output_tokens"].map(|name| &counts[name]), [&json!(45), &json!(27)]);
     let pairs =
         own["metadata.key"].as_array().expect("keys").iter().zip(own["metadata.value"].as_array().expect("values"));
     let told: serde_json::Map<String, Value> =
@@ -150,6 +154,7 @@ async fn a_batch_leaves_a_record_of_its_own_with_counts_and_cost() {
     }
     let cost: f64 = told["batch_cost"].as_str().and_then(|cost| cost.parse().ok()).expect("a cost");
     assert!(sum > 0.0 && (cost - sum).abs() < 1e-9, "{cost} for lines of {sum}");
+    assert_eq!(counts["cost"], json!(cost));
     assert!(own["cost"].as_f64().is_none_or(|cost| cost == 0.0), "nothing is counted twice: {own}");
 }
 

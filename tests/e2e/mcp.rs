@@ -426,6 +426,11 @@ async fn a_call_is_recorded_with_its_server_and_its_tool() {
     for record in &found {
         let text = record.to_string();
         assert!(text.contains("files") && !text.contains("upstream-secret"), "{text}");
+        let (tool, metrics) = (&record["tool"], &record["metrics"]);
+        assert_eq!((&record["kind"], record.get("batch"), &tool["protocol"]), (&json!("tool"), None, &json!("mcp")));
+        assert_eq!((&tool["method"], &tool["server"]), (&json!("tools/call"), &json!("files")));
+        assert_eq!((&tool["name"], &tool["task_state"]), (&metrics["ai_model"], &Value::Null));
+        assert_eq!((&metrics["usage"], &metrics["cache_status"]), (&Value::Null, &json!("disabled")));
     }
     assert!(
         found.iter().any(|r| r.to_string().contains("mcp_tool_error")),

@@ -5,7 +5,7 @@ use super::restricted;
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::feedback::TraceFeedback;
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{Bodies, Body, CacheStatus, LogRecord, Message};
+use gateway_domain::record::{Bodies, Body, CacheStatus, Detail, LogRecord, Message};
 use gateway_domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "last": r.last,
         "fault": r.fault,
         "client_ip": r.client_text(),
+        "kind": r.detail.kind().name(),
         "adjusted_params": r.llm_or_none().adjusted,
         "request": {
             "url": request.map_or(&*r.path, |m| m.url.as_str()),
@@ -68,11 +69,39 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
     if let (Some(note), Value::Object(shown)) = (&r.llm_or_none().realtime, &mut shown) {
         shown.insert("realtime".into(), serde_json::to_value(&**note).unwrap_or_default());
     }
+    if let (Some((kind, told)), Value::Object(shown)) = (detail(r), &mut shown) {
+        shown.insert(kind.into(), told);
+    }
     if let (Some(kept), Value::Object(shown)) = (kept, &mut shown) {
         copies(kept, shown);
     }
     restricted::conceal(&mut shown, reader.hidden);
     shown
+}
+
+/// What only its kind of record has, under the name of that. What calls of models have stands among the metrics.
+fn detail(r: &LogRecord) -> Option<(&'static str, Value)> {
+    let named = |name: &'_ str| if name.is_empty() { Value::Null } else { name.into() };
+    let told = match &r.detail {
+        Detail::Llm(_) => return None,
+        Detail::Tool(tool) => {
+            let (protocol, method) = r.operation.split_once('.').unwrap_or_default();
+            json!({
+                "protocol": protocol, "method": method, "server": named(&r.virtual_key), "name": named(&r.model),
+                "task_state": tool.task_state,
+            })
+        }
+        // What older records tell of it stands in their metadata.
+        Detail::Batch(batch) => {
+            let batch = batch.as_deref()?;
+            json!({
+                "status": batch.status, "endpoint": batch.endpoint, "lines": batch.lines, "completed": batch.completed,
+                "failed": batch.failed, "input_tokens": batch.input_tokens, "output_tokens": batch.output_tokens,
+                "cost": batch.cost.cents(),
+            })
+        }
+    };
+    Some((r.detail.kind().name(), told))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers for people")]
