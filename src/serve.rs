@@ -18,6 +18,7 @@ mod mcp_state;
 mod mcp_syncs;
 mod process;
 mod proxy_port;
+mod recording;
 mod redis;
 mod secrets;
 mod sessions;
@@ -34,7 +35,6 @@ use crate::connections::Descriptors;
 use crate::downloads::Downloads;
 use crate::explanations::Explainer;
 use crate::guardrails::{Guardrails, OutsideAnswers, Trials};
-use crate::health::HealthComponents;
 use crate::in_flight::InFlight;
 use crate::issuers::{self, Issuers};
 use crate::kept_objects::KeptObjectNotes;
@@ -42,8 +42,6 @@ use crate::limits::{LimitOutlook, Limits};
 use crate::mcp_lines::OpenLines;
 use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
-use crate::node_id::node_id;
-use crate::otlp::Otlp;
 use crate::outbound::Outbound;
 use crate::own_records::OwnRecords;
 use crate::peers::Peers;
@@ -51,14 +49,12 @@ use crate::proxy::{
     AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
     Gateway, InlineConfigs, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
-use crate::record_standing;
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
 use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs};
 use crate::usage_checkpoint::{UsageCheckpoint, UsageCounting};
-use crate::writer::{RecordPath, RecordQueues, WithOpinions, Writer, WriterTrouble};
 pub(crate) use blob_places::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
@@ -67,13 +63,12 @@ use gateway_domain::counters::Counters;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use gateway_domain::ports::{IdSeal, Outside};
 use gateway_domain::record::mask;
-use gateway_domain::stranger::TurnedAway;
 use gateway_policies::Ledger;
 use gateway_store::KeyUseLog;
-use gateway_store::journal::Journal;
 use log_upkeep::LogUpkeep;
 use mcp_state::{McpBacking, mcp_state};
 pub(crate) use process::Process;
+use recording::{Recording, ReportedTo};
 use redis::Shelves;
 use secrets::NodeParts;
 use shutdown::{Drain, DrainParts};
@@ -81,7 +76,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::Receiver;
 use usage_checkpoint::FinalFlush;
 
 /// The control plane, the watcher and the stores run here, apart from the proxy's workers.
@@ -109,8 +103,8 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let limits = redis::limits(redis.clone(), ledger.clone(), peers.clone(), &settings, &control)?;
     let counting = UsageCounting { ledger: ledger.clone(), counters: limits.clone() };
     let reported = ReportedTo { metrics: &metrics, health: &parts, otlp: otlp.clone() };
-    let recording = start_writer(&settings, &booted, reported, counting, &control)?;
-    let Recording { queues, writer, accounts, booked_records, door, rows } = recording;
+    let recording = recording::start(&settings, &booted, reported, counting, &control)?;
+    let Recording { records, own, writer, accounts, booked_records, door, rows } = recording;
     limits.open();
     let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
@@ -119,8 +113,6 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let calling = Calling::new(&settings, &booted, booked_records, &metrics, &control)?;
     let issuers = follow_issuers(&control, &booted, &calling.dialer);
     let uses = key_uses::start(control.handle(), &booted, &metrics)?;
-    let (rules, log_bodies) = (log_headers(&settings), settings.log_bodies);
-    let own = OwnRecords { queue: queues.awaited, rules, log_bodies };
     let ports = app_ports((&issuers, &uses), &accounts, &door, own);
     let batches = batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?;
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, (&limits, &batches));
@@ -144,8 +136,9 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let proxy = Arc::new(proxy_settings(&settings, &booted)?);
     let delivery = delivery(&proxy, &names, &budget, &control);
     let (guardrails, explainer) = (calling.guardrails.clone(), calling.explainer.clone());
-    let records = queues.records.clone();
-    let needs = sessions::SessionNeeds { metrics: &metrics, control: &control, process: &process, records, peers };
+    let queue = records.clone();
+    let needs =
+        sessions::SessionNeeds { metrics: &metrics, control: &control, process: &process, records: queue, peers };
     let live = sessions::open(&settings, &booted, needs)?;
     let gateway = Gateway {
         mcp: mcp_state(&settings, &booted, &process, McpBacking::new(app, (&metrics, &control), &calling.programs)?)?,
@@ -158,7 +151,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
         issuers,
         calls: Arc::new(calling.parts(limits.clone(), shield.clone(), shelves, (delivery, live))),
         budget,
-        records: queues.records,
+        records,
         sticks: sticks.clone(),
         inline,
         breakers: process.breaker_states().clone(),
@@ -364,66 +357,6 @@ fn shield(settings: &Settings, metrics: &Metrics, peers: Peers) -> Result<Arc<Ad
     metrics.watch("gateway_shed_floods", "Requests refused as too many from one address", move || floods.flooded())?;
     metrics.watch("gateway_shed_parallel", "Calls refused as too many at once", move || crowds.crowded())?;
     Ok(shield)
-}
-
-/// What records what is done, and who was not let in.
-struct Recording {
-    queues: RecordQueues,
-    writer: Writer,
-    accounts: Arc<UsageCheckpoint>,
-    /// Of what is counted afterwards.
-    booked_records: BookedRecords,
-    door: Arc<Strangers>,
-    /// Callers that wait for their row of the audit trail.
-    rows: Receiver<TurnedAway>,
-}
-
-/// Where it is told how records do, and what is in them.
-struct ReportedTo<'a> {
-    metrics: &'a Metrics,
-    health: &'a HealthComponents,
-    otlp: Option<Otlp>,
-}
-
-fn start_writer(
-    settings: &Settings,
-    booted: &Booted,
-    reported: ReportedTo<'_>,
-    counting: UsageCounting,
-    control: &Runtime,
-) -> Result<Recording, String> {
-    let ReportedTo { metrics, health: parts, otlp } = reported;
-    let told = Strangers::new(metrics, settings.access_log);
-    let (door, strangers) = told.map_err(|e| format!("metrics cannot be set up: {e}"))?;
-    let dir = settings.data_dir.join("journal");
-    let opened = Journal::open(&dir, settings.journal_max.0 as u64);
-    let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
-    let accounts = usage_checkpoint::open(booted, settings, counting, &journal, control)?;
-    let trouble = WriterTrouble::default();
-    record_standing::report(parts, metrics, &trouble);
-    let (gauge, are_off) = (journal.gauge(), settings.log_store_url.as_deref() == Some("off:"));
-    let way = RecordPath {
-        journal,
-        shipper,
-        store: Arc::new(WithOpinions::new(booted.logs.clone(), Arc::new(booted.database.clone()))),
-        ledger: Some(accounts.clone()),
-        runtime: control.handle().clone(),
-        metrics: metrics.clone(),
-        access_log: settings.access_log,
-        strangers: strangers.lines,
-        off: are_off,
-        otlp,
-        trouble: trouble.clone(),
-    };
-    let (queues, writer) = Writer::start(way).map_err(|e| format!("cannot start the record writer: {e}"))?;
-    let booked_records = BookedRecords {
-        queue: queues.awaited.clone(),
-        store: booted.logs.clone(),
-        journal: gauge,
-        node: node_id(&settings.data_dir)?,
-        are_off,
-    };
-    Ok(Recording { queues, writer, accounts, booked_records, door, rows: strangers.rows })
 }
 
 fn outbound(booted: &Booted) -> Result<Outbound, String> {

@@ -65,7 +65,8 @@ impl LiveSession<'_, '_, '_> {
     pub(super) async fn count_seconds(&mut self, least: u32) -> bool {
         let Some((millis_in, part)) = self.seconds.take(least) else { return false };
         let usage = Usage { detail: UsageDetail { millis_in, ..UsageDetail::default() }, ..Usage::default() };
-        self.count_part(self.model(), Operation::LiveAudio, (&format!("audio-{part}"), "completed", usage)).await;
+        let (model, id) = (self.model(), format!("audio-{part}"));
+        self.count_part(model, part_of(Operation::LiveAudio, usage, (&id, "completed"))).await;
         true
     }
 
@@ -77,21 +78,19 @@ impl LiveSession<'_, '_, '_> {
         let (usage, model) = gateway_providers::overheard(Dialect::OpenAi, event.get().as_bytes());
         let Some(usage) = usage.filter(|_| self.is_live() && self.turns.is_new(&id)) else { return false };
         self.totals.responses += 1;
-        self.count_part(model.as_deref().map(Arc::from), Operation::Responses, (&id, &status, usage)).await;
+        self.count_part(model.as_deref().map(Arc::from), part_of(Operation::Responses, usage, (&id, &status))).await;
         true
     }
 
-    async fn count_part(
-        &mut self,
-        model: Option<Arc<str>>,
-        operation: Operation,
-        (id, status, usage): (&str, &str, Usage),
-    ) {
+    async fn count_part(&mut self, model: Option<Arc<str>>, outcome: TurnOutcome<'_>) {
         let Ok(standing) = LiveStanding::new(self.gate, self.live(), self.opened, model) else { return };
         let turn = LiveTurn { standing, holds: None, tally: Tally::default(), prompt: 0 };
-        let outcome = TurnOutcome { operation, id, status, usage: Some(usage), told: None, notes: None };
         self.settle(turn, outcome).await;
     }
+}
+
+fn part_of<'t>(operation: Operation, usage: Usage, (id, status): (&'t str, &'t str)) -> TurnOutcome<'t> {
+    TurnOutcome { operation, id, status, usage: Some(usage), told: None, notes: None }
 }
 
 #[cfg(test)]

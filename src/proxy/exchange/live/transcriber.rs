@@ -11,12 +11,12 @@ struct AskedTranscriber {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Transcriber {
+pub(super) struct SessionTranscriber {
     asked: Option<AskedTranscriber>,
     told: Option<Arc<str>>,
 }
 
-impl Transcriber {
+impl SessionTranscriber {
     /// A client's event went up that asks for this model.
     pub(super) fn ask(&mut self, event: Option<&str>, model: &str) {
         self.asked = Some(AskedTranscriber { event: event.map(str::to_owned), model: model.into() });
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn the_latest_that_was_named_is_in_force() {
-        let mut heard = Transcriber::default();
-        let named = |heard: &Transcriber| heard.in_force().map(|model| model.to_string());
+        let mut heard = SessionTranscriber::default();
+        let named = |heard: &SessionTranscriber| heard.in_force().map(|model| model.to_string());
         assert_eq!(named(&heard), None);
         heard.ask(Some("a"), "one");
         heard.tell(Some("usual"), false);

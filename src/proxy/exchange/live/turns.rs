@@ -3,7 +3,7 @@
 
 use super::counts::TurnEnd;
 use super::standing::LiveStanding;
-use super::transcriber::Transcriber;
+use super::transcriber::SessionTranscriber;
 use crate::guardrails::{HookNotes, NotedRecord};
 use crate::price_list;
 use crate::proxy::exchange::Gate;
@@ -47,7 +47,7 @@ pub(super) struct Turns {
     heard: HeardItems,
     pub(super) context: SpokenSoFar,
     pub(super) facts: SessionFacts,
-    pub(super) transcriber: Transcriber,
+    pub(super) transcriber: SessionTranscriber,
 }
 
 /// Items whose transcripts were counted.
