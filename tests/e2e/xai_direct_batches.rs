@@ -215,7 +215,7 @@ async fn batches_are_made_of_responses_and_pictures_too() {
     assert_eq!((&done["status"], &done["endpoint"]), (&json!("completed"), &json!("/v1/responses")));
 }
 
-/// What the key may ask for is looked at when the batch is made: what its file asks for besides is told and paid for.
+/// They make none themselves; in a batch of their model what was answered besides is told, and paid for by whoever looks.
 #[tokio::test]
 async fn keys_that_are_held_to_models_read_and_pay_for_all_that_was_answered() {
     let gateway = Gateway::start().await;
@@ -226,7 +226,8 @@ async fn keys_that_are_held_to_models_read_and_pay_for_all_that_was_answered() {
     let provider = FamilyProvider::start(LOOK, with_results(rows)).await;
     let config = provider.config("x-ai");
     let body = with(new_batch(CHAT), json!({ "model": GROK }));
-    gateway.post("/v1/batches").key(&key).config(&config).json(&body).send().await.expect(200);
+    gateway.post("/v1/batches").key(&key).config(&config).json(&body).send().await.expect(403);
+    make(&gateway, &config, &body).await;
     let by = async |path: &str| get(&gateway, &config, path).key(&key).send().await.expect(200);
     assert_eq!(by("/v1/batches/batch_1").await.json()["status"], "completed");
     let output = by(OUTPUT).await.text();

@@ -255,7 +255,7 @@ impl ResultReading {
         let mark = LineMark { trace: &trace, metadata: &metadata };
         let mut asked = line_request(request, &route, (body, mark)).await?;
         if model.is_none() && self.model.is_some() && LineTarget::of(&asked, routing).is_err() {
-            // The key may ask for some models only, and what it asked for was permitted when the batch was made.
+            // A key that is held to the model of the batch reads, and pays for, what else was answered in it.
             let body = stand_in(route.operation, self.model.as_deref());
             asked = line_request(request, &route, (body, mark)).await?;
         }
