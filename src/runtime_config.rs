@@ -1,6 +1,7 @@
 //! The world as the hot path reads it: a snapshot and, for each workspace, the index of its policies.
 //! One pointer, swapped whole; a request loads it once and keeps it to its end.
 
+use ahash::AHashMap;
 use arc_swap::{ArcSwap, Guard};
 use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
@@ -10,7 +11,7 @@ use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot, UsagePolicy,
 use gateway_domain::{PolicyId, SecretReferenceId, WorkspaceId};
 use gateway_policies::Index;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 type PoliciesById<T> = Arc<BTreeMap<PolicyId, Arc<T>>>;
@@ -40,7 +41,7 @@ impl IndexedPolicies {
 #[derive(Debug, Default)]
 pub(crate) struct RuntimeConfig {
     pub(crate) snapshot: Arc<Snapshot>,
-    limits: HashMap<WorkspaceId, IndexedPolicies>,
+    limits: AHashMap<WorkspaceId, IndexedPolicies>,
     /// Some integration keeps objects of workspaces apart: who has none of these pays nothing for it.
     pub(crate) isolates_objects: bool,
 }

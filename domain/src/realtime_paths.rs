@@ -37,6 +37,12 @@ pub fn leads_aside(tail: &str) -> bool {
     at.is_some_and(|at| segments.get(at + 1).is_none_or(|next| ASIDE.contains(&next.as_str())))
 }
 
+/// Whether a POST to this path begins a session of the Live API, or another beside one, whose sound does not come by here.
+pub fn begins_live(tail: &str) -> bool {
+    let segments = segments(tail);
+    segments.windows(2).any(|pair| pair[0] == "live" && pair[1] == "sessions")
+}
+
 fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
@@ -78,6 +84,20 @@ mod tests {
             ("/", None),
         ] {
             assert_eq!(session(tail), operation, "{tail}");
+        }
+    }
+
+    #[test]
+    fn sessions_of_the_live_api_are_known_by_whatever_spelling() {
+        for (tail, begins) in [
+            ("/v1/live/sessions", true),
+            ("/openai/v1/Live%2Fsessions/", true),
+            ("/v1/live/sessions/live_1/fork", true),
+            ("/v1/live", false),
+            ("/v1/sessions/live", false),
+            ("/v1/chat/completions", false),
+        ] {
+            assert_eq!(begins_live(tail), begins, "{tail}");
         }
     }
 

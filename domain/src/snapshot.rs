@@ -35,6 +35,7 @@ use crate::resource::{Kind, Stored};
 use crate::revision::{Changes, Revision};
 use crate::secret_source::SecretText;
 use crate::vault::Vault;
+use ahash::AHashMap;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -68,7 +69,7 @@ pub struct Snapshot {
     deployment: Option<Arc<str>>,
     orgs: Arc<HashMap<OrgId, Arc<Org>>>,
     workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
-    upstreams: Arc<HashMap<IntegrationId, Arc<Upstream>>>,
+    upstreams: Arc<AHashMap<IntegrationId, Arc<Upstream>>>,
     mcp_upstreams: Arc<HashMap<McpIntegrationId, Arc<McpUpstream>>>,
     agent_upstreams: Arc<HashMap<AgentIntegrationId, Arc<AgentUpstream>>>,
     people: Arc<HashMap<UserId, Arc<Person>>>,

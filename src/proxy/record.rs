@@ -29,7 +29,13 @@ impl PendingRecords {
         if let Some(notes) = &mut notes {
             notes.rewritten = None;
         }
-        self.0.push(NotedRecord { record, notes });
+        let noted = NotedRecord { record, notes };
+        if self.0.is_empty() {
+            // Most requests have one: no room for more is asked for.
+            self.0 = vec![noted];
+        } else {
+            self.0.push(noted);
+        }
     }
 
     pub(crate) fn extend(&mut self, records: impl IntoIterator<Item = NotedRecord>) {

@@ -102,6 +102,17 @@ async fn a_socket_that_nobody_reads_is_refused_where_what_it_uses_is_limited() {
             assert!(open(path, key).await.is_ok(), "{path}: nothing wants to know what is said");
         }
     }
+    for path in ["/v1/live/sessions", "/v1/proxy/v1/Live/sessions/", "/v1/live/sessions/live_1/fork"] {
+        let begin = async |key: &str| {
+            let call = gateway.post(path).key(key).provider("@main").json(&json!({ "model": "gpt-live-1" }));
+            call.send().await
+        };
+        for key in [&*key, &*paying, &*slow] {
+            let refused = begin(key).await.expect(403);
+            assert_eq!(refused.json()["error"]["code"], "session_not_metered", "{path}: {}", refused.text());
+        }
+        assert_ne!(begin(&counted).await.status, 403, "{path}: nothing wants to know what is said");
+    }
     let before = provider.seen().len();
     let money = json!({
         "name": "money", "type": "cost", "credit_limit": 10,

@@ -124,7 +124,13 @@ impl Body {
         let room = Self::MOST.saturating_sub(self.kept).min(piece.len());
         if room > 0 {
             let start = piece.slice(..room);
-            self.pieces.push(if piece.len() > Self::WORTH_PINNING { Bytes::copy_from_slice(&start) } else { start });
+            let kept = if piece.len() > Self::WORTH_PINNING { Bytes::copy_from_slice(&start) } else { start };
+            if self.pieces.is_empty() {
+                // Most bodies are one piece: no room for more is asked for.
+                self.pieces = vec![kept];
+            } else {
+                self.pieces.push(kept);
+            }
             self.kept += room;
         }
     }

@@ -15,8 +15,10 @@ use crate::upstream::http1::Framing;
 use gateway_domain::counters::{Answer, Charge, Standings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceCard, price};
-use gateway_domain::{Fault, FaultKind, Timestamp, Usage};
+use gateway_domain::realtime_paths::begins_live;
+use gateway_domain::{Fault, FaultKind, Operation, Timestamp, Usage};
 use gateway_policies::{Estimate, Hold, LimitHolder, ReservationRequest, Stage, Subject, Used};
+use http::Method;
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
     let set = routing.plan.config().sets_model && !request.is_untouched();
@@ -228,8 +230,19 @@ impl Gate<'_> {
     }
 }
 
-/// What is said on a WebSocket that is no session nobody reads, so that no limit on what is used could ever be kept there.
+/// What is said on a WebSocket that is no session nobody reads, nor what is said in a call of the Live API, so that no limit on
+/// what is used could ever be kept there.
 fn unheard(request: &Request, wants: &ReservationRequest) -> Result<(), Fault> {
+    let (operation, method) = (request.ask.route.operation, &request.ask.method);
+    if operation == Operation::Proxy
+        && *method == Method::POST
+        && wants.are_metered()
+        && begins_live(request.ask.route.tail())
+    {
+        let why = "A limit on tokens or money applies to this session, in which nobody hears what is said: \
+                   open it as a WebSocket at /v1/live/sessions";
+        return Err(Fault::new(FaultKind::Forbidden, why).code("session_not_metered"));
+    }
     let is_open = request.ask.upload == Some(Framing::WebSocket);
     if !is_open || handshake::is_session(request.ask.route.operation, request.ask.upload) || !wants.are_metered() {
         return Ok(());
