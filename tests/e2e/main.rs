@@ -165,6 +165,7 @@ mod key_uses;
 mod large_exports;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
 mod live_sessions;
 #[cfg(test)]
 mod load;
@@ -379,4 +380,5 @@ mod ways;
 mod workspaces;
 #[cfg(test)]
 mod xai_batches;
+#[cfg(test)]
 mod xai_direct_batches;
