@@ -88,6 +88,10 @@ fn now_secs() -> i64 {
     clock::now().micros().div_euclid(1_000_000)
 }
 
+fn is_recent(ended_secs: i64) -> bool {
+    now_secs().saturating_sub(ended_secs) <= RECENT_SECS
+}
+
 fn written<T: Serialize>(document: &T) -> String {
     serde_json::to_string(document).unwrap_or_default()
 }
@@ -126,7 +130,7 @@ impl Bookings {
 
     /// Whether it is to be counted now, and by nobody else: it ended not long ago, and nobody came before.
     pub(crate) async fn claim(&self, id: BookingId, owner: ObjectOwner, ended_secs: i64) -> Result<bool, StoreError> {
-        if now_secs().saturating_sub(ended_secs) > RECENT_SECS {
+        if !is_recent(ended_secs) {
             return Ok(false);
         }
         let note = CountNote { is_done: true, ..CountNote::default() };
@@ -141,7 +145,7 @@ impl Bookings {
         owner: ObjectOwner,
         ended_secs: i64,
     ) -> Result<Option<CountingTurn>, StoreError> {
-        if now_secs().saturating_sub(ended_secs) > RECENT_SECS {
+        if !is_recent(ended_secs) {
             return Ok(None);
         }
         self.begin(id, owner).await

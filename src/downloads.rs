@@ -2,8 +2,8 @@
 //! and without a credential.
 
 use crate::upstream::CheckedCalls;
-use crate::upstream::http1::Response;
-use bytes::Bytes;
+use crate::upstream::http1::{Response, SendError};
+use bytes::{Bytes, BytesMut};
 use gateway_domain::ports::{OutsideCall, OutsideError};
 use http::Method;
 use http::header::{CONTENT_LENGTH, LOCATION};
@@ -43,7 +43,19 @@ pub(crate) fn moved_to(response: &Response) -> Option<&str> {
     response.head().headers().get(LOCATION)?.to_str().ok().filter(|to| to.contains("://"))
 }
 
-/// How many bytes an answer says that it has.
-pub(crate) fn declared_length(response: &Response) -> Option<usize> {
-    response.head().headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+/// All of an answer. `None`: it has more bytes than that, or says so; what is left of it is not read.
+pub(crate) async fn read_within(response: &mut Response, most: usize) -> Result<Option<Bytes>, SendError> {
+    let declared = response.head().headers().get(CONTENT_LENGTH);
+    let declared = declared.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if declared.is_some_and(|length| length > most) {
+        return Ok(None);
+    }
+    let mut body = BytesMut::new();
+    while let Some(piece) = response.read().await? {
+        body.extend_from_slice(&piece);
+        if body.len() > most {
+            return Ok(None);
+        }
+    }
+    Ok(Some(body.freeze()))
 }

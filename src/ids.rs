@@ -14,7 +14,12 @@ thread_local! {
 pub(crate) fn next(now: Timestamp) -> Uuid {
     let mut bytes = [0; 10];
     RANDOM.with_borrow_mut(|r| r.fill_bytes(&mut bytes));
-    let millis = u64::try_from(now.micros() / 1000).unwrap_or(0);
+    of(now, bytes)
+}
+
+/// The one of that time with these bytes behind it, for what is to be found again by its id.
+pub(crate) fn of(at: Timestamp, bytes: [u8; 10]) -> Uuid {
+    let millis = u64::try_from(at.micros() / 1000).unwrap_or(0);
     uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
 }
 

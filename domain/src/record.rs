@@ -142,8 +142,8 @@ pub struct Client {
     pub sdk_version: Option<Arc<str>>,
 }
 
-/// What every record has, around what only its kind has. Short texts lie in the record itself. It is made on one thread and freed on another, and what is freed there comes back
-/// to the first one cold: a record should be one piece of memory.
+/// What every record has, around what only its kind has. Short texts lie in the record itself. It is made on one thread and
+/// freed on another, and what is freed there comes back to the first one cold: a record should be one piece of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
     pub id: Uuid,

@@ -189,6 +189,11 @@ impl UsageCheckpoint {
         }
     }
 
+    /// By which the counts of this data folder are found.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
     /// For commands that count nothing but hand out who knows.
     pub fn detached(database: Database, clock: fn() -> Timestamp) -> Self {
         let ledger = Arc::new(Ledger::default());

@@ -3,7 +3,7 @@
 //! which follows from the batch and the line. Knows no record and no store of any.
 
 use super::{BookingId, Bookings, CountNote, TURN_SECS, now_secs, written};
-use crate::clock;
+use crate::{clock, ids};
 use gateway_domain::Timestamp;
 use gateway_domain::ports::StoreError;
 use serde::{Deserialize, Serialize};
@@ -85,11 +85,8 @@ impl CountingTurn {
     pub(crate) fn stamp(&self, line: u64) -> Option<LineStamp> {
         let at = Timestamp(self.note.unsure.as_ref()?.at);
         let named = BookingId::of(&[b"line", self.id.0.as_bytes(), &line.to_le_bytes()]);
-        let millis = u64::try_from(at.micros() / 1000).unwrap_or(0);
         let bytes = named.0.into_bytes();
-        let id =
-            uuid::Builder::from_unix_timestamp_millis(millis, &std::array::from_fn(|place| bytes[place])).into_uuid();
-        Some(LineStamp { id, at })
+        Some(LineStamp { id: ids::of(at, std::array::from_fn(|place| bytes[place])), at })
     }
 
     async fn noted(

@@ -5,7 +5,6 @@ use super::{log_headers, usage_checkpoint};
 use crate::bookings::BookedRecords;
 use crate::health::HealthComponents;
 use crate::metrics::Metrics;
-use crate::node_id::node_id;
 use crate::otlp::Otlp;
 use crate::own_records::OwnRecords;
 use crate::record_standing;
@@ -76,7 +75,7 @@ pub(super) fn start(
         queue: awaited.clone(),
         store: booted.logs.clone(),
         journal: gauge,
-        node: node_id(&settings.data_dir)?,
+        node: accounts.node().to_owned(),
         are_off,
     };
     let own = OwnRecords { queue: awaited, rules: log_headers(settings), log_bodies: settings.log_bodies };

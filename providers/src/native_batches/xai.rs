@@ -319,6 +319,7 @@ mod tests {
         let told = json!({ "batch_id": "b", "state": { "num_requests": 3, "num_pending": 0 } }).to_string();
         assert!(XaiBatches.holds(told.as_bytes(), 3) && !XaiBatches.holds(told.as_bytes(), 4));
     }
+
     #[test]
     fn a_page_that_is_too_large_is_asked_for_again_with_fewer_results_and_so_are_those_behind_it() {
         let fewer = smaller_page("/batches/b/results?limit=1000&pagination_token=t").expect("a page").path;

@@ -10,7 +10,7 @@ use crate::batches::lines::{LineReader, MOST_MODELS};
 use crate::batches::native::{self, NativeBatch, NativeList};
 use crate::batches::upload::pipe;
 use crate::batches::{BatchDocument, batch_id};
-use crate::downloads::declared_length;
+use crate::downloads;
 use crate::upstream::StreamedBody;
 use crate::upstream::http1::Response;
 use ahash::AHashMap;
@@ -305,25 +305,17 @@ async fn read_told<T: DeserializeOwned>(opened: Result<Response, OutsideError>) 
     serde_json::from_slice(&body).map_err(no_batch)
 }
 
-async fn read_bytes(opened: Result<Response, OutsideError>, most: usize) -> Result<Vec<u8>, RunBroken> {
+async fn read_bytes(opened: Result<Response, OutsideError>, most: usize) -> Result<Bytes, RunBroken> {
     let too_much = || RunBroken::Refused("The provider tells too much of its batch".to_owned());
     read_within(opened, most).await?.ok_or_else(too_much)
 }
 
 /// `None`: it has more bytes. What is left of it is not read.
-async fn read_within(opened: Result<Response, OutsideError>, most: usize) -> Result<Option<Vec<u8>>, RunBroken> {
+async fn read_within(opened: Result<Response, OutsideError>, most: usize) -> Result<Option<Bytes>, RunBroken> {
     let away = |why: String| RunBroken::Failed(KeepError::Store(why));
     let mut response = opened.map_err(|e| away(e.to_string()))?;
-    if declared_length(&response).is_some_and(|length| length > most) {
-        return Ok(None);
-    }
-    let mut body = Vec::new();
-    while let Some(piece) = response.read().await.map_err(|e| away(e.to_string()))? {
-        body.extend_from_slice(&piece);
-        if body.len() > most {
-            return Ok(None);
-        }
-    }
+    let read = downloads::read_within(&mut response, most).await.map_err(|e| away(e.to_string()))?;
+    let Some(body) = read else { return Ok(None) };
     let status = response.status();
     if (200..300).contains(&status) {
         return Ok(Some(body));

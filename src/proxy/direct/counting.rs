@@ -172,10 +172,11 @@ impl BatchReader<'_> {
         reading: &ResultReading,
         (line, number): (NativeLine, u64),
     ) -> Result<Option<Box<LogRecord>>, Fault> {
-        if !matches!(line.end, LineEnd::Answered { .. } | LineEnd::Other(_)) {
-            return Ok(None);
-        }
-        let is_of_batch = matches!(line.end, LineEnd::Answered { .. });
+        let is_of_batch = match line.end {
+            LineEnd::Answered { .. } => true,
+            LineEnd::Other(_) => false,
+            LineEnd::Cancelled | LineEnd::Expired => return Ok(None),
+        };
         let read = reading.read(self.asked, (line, number)).await?;
         let Some(answer) = read.answer else { return Ok(None) };
         let booked = BookedAnswer {

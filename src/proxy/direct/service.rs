@@ -2,7 +2,7 @@
 //! Knows neither what is asked nor what an answer means, but for what a refusal says.
 
 use super::{DirectStop, ProviderSaid};
-use crate::downloads::{declared_length, moved_to};
+use crate::downloads::{self, moved_to};
 use crate::proxy::call::raw_call;
 use crate::proxy::deliver::{fallen, timed_out};
 use crate::proxy::exchange::CallParts;
@@ -13,7 +13,7 @@ use crate::proxy::routing::Routing;
 use crate::proxy::target::{self, Aim};
 use crate::upstream::http1::{self, Clocks, Framing, RequestBody, Response, SendError};
 use crate::upstream::{Pass, StreamedBody};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use gateway_domain::cloud::CloudService;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
@@ -147,9 +147,6 @@ impl<'a> Services<'a> {
 
     /// `None`: it has more bytes. What is left of it is not read.
     pub(super) async fn whole_within(&self, mut response: Response, most: usize) -> Result<Option<Bytes>, Fault> {
-        if declared_length(&response).is_some_and(|length| length > most) {
-            return Ok(None);
-        }
         let body = self.read_within(&mut response, most).await?;
         if body.is_some() {
             response.release(self.parts.delivery.settings.upstream_pool_size);
@@ -166,14 +163,7 @@ impl<'a> Services<'a> {
     }
 
     async fn read_within(&self, response: &mut Response, most: usize) -> Result<Option<Bytes>, Fault> {
-        let mut body = BytesMut::new();
-        while let Some(piece) = response.read().await.map_err(|e| fallen(e, self.slug()))? {
-            body.extend_from_slice(&piece);
-            if body.len() > most {
-                return Ok(None);
-            }
-        }
-        Ok(Some(body.freeze()))
+        downloads::read_within(response, most).await.map_err(|e| fallen(e, self.slug()))
     }
 
     /// Which of these objects the workspace made; `None`: those of workspaces are not kept apart here.

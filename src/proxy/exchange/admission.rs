@@ -233,23 +233,25 @@ impl Gate<'_> {
 /// What is said on a WebSocket that is no session nobody reads, nor what is said in a call of the Live API, so that no limit on
 /// what is used could ever be kept there.
 fn unheard(request: &Request, wants: &ReservationRequest) -> Result<(), Fault> {
-    let (operation, method) = (request.ask.route.operation, &request.ask.method);
-    if operation == Operation::Proxy
-        && *method == Method::POST
-        && wants.are_metered()
-        && begins_live(request.ask.route.tail())
-    {
-        let why = "A limit on tokens or money applies to this session, in which nobody hears what is said: \
-                   open it as a WebSocket at /v1/live/sessions";
-        return Err(Fault::new(FaultKind::Forbidden, why).code("session_not_metered"));
-    }
-    let is_open = request.ask.upload == Some(Framing::WebSocket);
-    if !is_open || handshake::is_session(request.ask.route.operation, request.ask.upload) || !wants.are_metered() {
+    let ask = &request.ask;
+    let operation = ask.route.operation;
+    let is_open = ask.upload == Some(Framing::WebSocket) && !handshake::is_session(operation, ask.upload);
+    let may_begin = operation == Operation::Proxy && ask.method == Method::POST;
+    if !(is_open || may_begin) || !wants.are_metered() {
         return Ok(());
     }
-    let why = "A limit on tokens or money applies to this WebSocket, on which nobody reads what is said: /v1/realtime, \
-               /v1/responses and /v1/live/sessions are read";
-    Err(Fault::new(FaultKind::Forbidden, why).code("websocket_not_metered"))
+    let refused = |why: &'static str, code| Err(Fault::new(FaultKind::Forbidden, why).code(code));
+    if is_open {
+        let why = "A limit on tokens or money applies to this WebSocket, on which nobody reads what is said: /v1/realtime, \
+                   /v1/responses and /v1/live/sessions are read";
+        return refused(why, "websocket_not_metered");
+    }
+    if begins_live(ask.route.tail()) {
+        let why = "A limit on tokens or money applies to this session, in which nobody hears what is said: \
+                   open it as a WebSocket at /v1/live/sessions";
+        return refused(why, "session_not_metered");
+    }
+    Ok(())
 }
 
 /// Tells limits on tokens and money how much the call may use.

@@ -72,18 +72,20 @@ async fn counted(
     let keeper = objects::keeper_of(&aim, request);
     let (id, owner) = (BookingId::of(&[b"finetune", &keeper, native.as_bytes()]), own_objects::owner(request));
     let Some(turn) = bookings.begin_one(id, owner, job.finished_at).await? else { return Ok(()) };
-    let turn = match turn.unsure() {
+    let known = match turn.unsure() {
+        None => None,
+        Some(unsure) => Some(booked_records.knowledge(unsure).await),
+    };
+    let turn = match known {
         None => turn.counts(bookings, ONE, &booked_records.node).await?,
-        Some(unsure) => match booked_records.knowledge(unsure).await {
-            Knowledge::Later => return turn.end(bookings, false).await,
-            Knowledge::Never => return turn.end(bookings, true).await,
-            Knowledge::ByRecord => Some(turn),
-        },
+        Some(Knowledge::Later) => return turn.end(bookings, false).await,
+        Some(Knowledge::Never) => return turn.end(bookings, true).await,
+        Some(Knowledge::ByRecord) => Some(turn),
     };
     let Some((turn, stamp)) = turn.and_then(|turn| turn.stamp(ONE).map(|stamp| (turn, stamp))) else { return Ok(()) };
-    if !booked_records.has(stamp, owner.workspace).await?
-        && let Some(mut record) = record_of((parts, (request, routing)), job, native).await
-    {
+    // Of what was noted a moment ago there can be no record.
+    let is_kept = known.is_some() && booked_records.has(stamp, owner.workspace).await?;
+    if !is_kept && let Some(mut record) = record_of((parts, (request, routing)), job, native).await {
         (record.id, record.created_at) = (stamp.id, stamp.at);
         record.trace_id = format!("finetune-{}", id.0.simple()).into();
         booked_records.keep(vec![*record]).await;

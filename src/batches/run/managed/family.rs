@@ -168,7 +168,7 @@ impl BatchRun {
             }
             let sent = self.send_lines(sender, upload, family).await?;
             let is_there = family.takes_once() && sent.as_ref().is_ok_and(|answer| answer.status() == 409);
-            let body = if is_there { Vec::new() } else { read_bytes(sent, family.most_told()).await? };
+            let body = if is_there { Bytes::new() } else { read_bytes(sent, family.most_told()).await? };
             let Some(file) = family.uploaded(&new, &body) else {
                 return refused("The provider took the file and told no id".to_owned());
             };
@@ -346,7 +346,7 @@ impl BatchRun {
         sender: &LineSender,
         call: BatchCall,
         family: &'static dyn NativeBatches,
-    ) -> Result<Vec<u8>, RunBroken> {
+    ) -> Result<Bytes, RunBroken> {
         let most = family.most_told();
         match call.body {
             BatchBody::Lines(_) => read_bytes(self.send_lines(sender, call, family).await?, most).await,

@@ -148,7 +148,7 @@ impl BatchRun {
 
     /// What stays there is the provider's to remove.
     async fn remove_there(&mut self, sender: &LineSender, removal: BatchCall, family: &'static dyn NativeBatches) {
-        let _: Result<Vec<u8>, RunBroken> = self.ask_family(sender, removal, family).await;
+        let _: Result<Bytes, RunBroken> = self.ask_family(sender, removal, family).await;
     }
 
     async fn named_lines(
