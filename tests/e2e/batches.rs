@@ -1,11 +1,12 @@
 //! Batches that the gateway runs itself: each line once, whatever becomes of the nodes that run it.
 
 use crate::area_forms::{FORM, form};
-use crate::harness::{Answer, Gateway, Seen, Upstream, eventually, gateway::target, reply};
+use crate::harness::{Answer, Gateway, Seen, Upstream, eventually, eventually_within, gateway::target, reply};
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
 
@@ -51,11 +52,14 @@ pub(crate) async fn batch(gateway: &Gateway, id: &str) -> Value {
     gateway.get(&format!("/v1/batches/{id}")).send().await.expect(200).json()
 }
 
-/// Waits for as long as the batch gets further.
+/// Waits for as long as the batch gets further. No count tells how far its results were put into files in the end: that may
+/// take longer the more of them there are.
 pub(crate) async fn ended(gateway: &Gateway, id: &str, status: &str) -> Value {
     let mut seen = Value::Null;
     loop {
-        let found = eventually("the batch to get further", || async {
+        let lines = seen["request_counts"]["total"].as_u64().unwrap_or_default();
+        let bound = Duration::from_secs(20 + lines / 500);
+        let found = eventually_within(bound, "the batch to get further", || async {
             let batch = batch(gateway, id).await;
             (batch["request_counts"] != seen["request_counts"] || batch["status"] != seen["status"]).then_some(batch)
         });
