@@ -18,6 +18,7 @@ mod vectors;
 
 pub(crate) use paths::safe;
 pub(crate) use reply::{openai_reply, without_json};
+pub use responses::response_usage;
 pub(crate) use responses_only::answer as answer_by_responses;
 pub(crate) use table::{ROWS, row};
 

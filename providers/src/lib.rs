@@ -51,6 +51,7 @@ pub use adapter::{
     Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, ResponseKeeping, StreamTranslator,
 };
 pub use answer::{MadeId, in_band, made_events};
+pub use compat::response_usage;
 pub use compat::sound::{made, spoken};
 pub use length::PassingSound;
 pub use model_place::{ModelPlace, Untouched};

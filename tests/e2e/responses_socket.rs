@@ -16,8 +16,16 @@ fn response(id: &str, status: &str, said: &str, usage: &Value) -> Value {
     json!({ "object": "response", "id": id, "status": status, "model": "gpt-4o-mini-2024-07-18", "output": output, "usage": usage })
 }
 
+/// What a response tells whose tool drew pictures of a thousand tokens, two of them as vectors.
+fn drawn() -> Value {
+    let vectors = json!({ "model": "gpt-4o", "input_tokens": 1_000, "output_tokens": 1_000, "total_tokens": 2_000 });
+    let item = json!({ "type": "image_generation_call", "id": "ig_1", "status": "completed", "svg_usage": vectors });
+    json!({ "output": [item, item], "tool_usage": { "image_gen": usage(0, 1_000) },
+        "tools": [{ "type": "image_generation", "model": "gpt-image-2" }] })
+}
+
 /// Answers each request with the text that it came with, a thousand tokens in and a hundred out. One that says `wait` is
-/// begun and not ended.
+/// begun and not ended, and one that says `draw` has pictures beside its text.
 async fn answering() -> (LiveProvider, Heard) {
     let heard = Heard::default();
     let noted = heard.clone();
@@ -33,6 +41,7 @@ async fn answering() -> (LiveProvider, Heard) {
                 let begun = json!({ "type": "response.created", "response": { "id": id, "status": "in_progress" } });
                 let said = with(json!({ "type": "response.output_text.delta" }), delta);
                 let ended = response(&id, "completed", text, &usage(1_000, 100));
+                let ended = if text == "draw" { with(ended, drawn()) } else { ended };
                 let ended = json!({ "type": "response.completed", "response": ended });
                 for said in [begun, said, ended] {
                     if said["type"] != "response.completed" || text != "wait" {
@@ -95,6 +104,26 @@ async fn each_response_on_a_socket_is_counted_and_recorded_as_one_over_http() {
     assert!(cut > 0);
     let shown = gateway.admin().get(&format!("/api-keys/{id}")).await.expect(200).json();
     assert_eq!(shown["usage_limits"]["current_usage"], 2_200 + cut, "{shown}");
+}
+
+#[tokio::test]
+async fn what_a_tool_of_a_response_on_a_socket_drew_is_charged_beside_it() {
+    let (gateway, _provider, _) = house().await;
+    let mut client = open(&gateway, WORKSPACE_KEY, "drawn").await;
+    for text in ["draw", "write"] {
+        client.say(&ask(text)).await;
+        client.event("response.completed").await;
+    }
+    client.close(1000, "bye").await;
+    client.end().await;
+    let (_, parts) = records(&gateway, "drawn", 3).await;
+    let cents = |id: &str| {
+        let part = parts.iter().find(|part| part["realtime"]["id"] == id).unwrap_or_else(|| panic!("no {id}"));
+        part["metrics"]["cost"].as_f64().unwrap_or_else(|| panic!("no cost: {part}"))
+    };
+    // 1,000 tokens at $30 a million, and twice 1,000 at $2.50 and 1,000 at $10: beside what the response itself costs.
+    assert!((cents("resp_1") - (0.021 + 3.0 + 2.5)).abs() < 1e-6, "{parts:?}");
+    assert!((cents("resp_2") - 0.021).abs() < 1e-9, "{parts:?}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::sse;
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
-use gateway_domain::{Dialect, Operation};
+use gateway_domain::{Dialect, Operation, Usage};
 use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -62,6 +62,23 @@ struct Item<'a> {
     kind: Option<Text<'a>>,
 }
 
+/// What the response of this event used, with what its tool drew.
+fn used(slug: &str, response: &Response<'_>, event: &[u8]) -> Option<Usage> {
+    let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
+    let usage = served(response.service_tier.map(RawValue::get), told(slug, usage));
+    if usage.is_none() || !DrawnBeside::may_be_in(event) {
+        return usage;
+    }
+    read::<DrawnEvent<'_>>(event).map_or(usage, |drawn| drawn.response.charged(slug, usage))
+}
+
+/// What an event of the Responses API says of its usage and its model, as it does on a socket too. `slug`: of the family.
+pub fn response_usage(slug: &str, event: &[u8]) -> (Option<Usage>, Option<String>) {
+    let Some(response) = read::<Event<'_>>(event).and_then(|told| told.response) else { return (None, None) };
+    let usage = used(slug, &response, event);
+    (usage, response.model.map(|model| model.0.into_owned()))
+}
+
 pub(crate) struct ResponsesGrammar {
     slug: &'static str,
     /// A response that is told again was counted when it was made.
@@ -87,13 +104,7 @@ impl ResponsesGrammar {
             if seen.model.is_none() {
                 seen.model = response.model.as_ref().map(|m| m.0.to_string());
             }
-            let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-            let mut usage = served(response.service_tier.map(RawValue::get), told(self.slug, usage));
-            if usage.is_some() && DrawnBeside::may_be_in(data) {
-                let drawn = read::<DrawnEvent<'_>>(data);
-                usage = drawn.map_or(usage, |drawn| drawn.response.charged(self.slug, usage));
-            }
-            seen.usage = usage.filter(|_| self.counts).or(seen.usage);
+            seen.usage = used(self.slug, response, data).filter(|_| self.counts).or(seen.usage);
         }
         match &*event.kind.0 {
             "response.created" | "response.queued" | "response.in_progress" | "response.content_part.added" => {}

@@ -9,7 +9,7 @@ use super::turns::MOST_AT_ONCE;
 use crate::clock;
 use crate::ids;
 use crate::proxy::request::Request;
-use gateway_domain::{Dialect, Fault, FaultKind, Operation, Usage};
+use gateway_domain::{Fault, FaultKind, Operation, Usage};
 use gateway_realtime::{ClientEvent, WireMessage, error_event};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -34,10 +34,10 @@ impl ResponseStreams {
         named.or_else(|| self.0.back()).map(|(_, response)| response.as_str())
     }
 
-    /// What a response used that has come to its end.
-    pub(super) fn end(&mut self, response: &str, told: &WireMessage) -> Option<Usage> {
+    /// What a response used that has come to its end, at a provider of this family.
+    pub(super) fn end(&mut self, response: &str, (family, told): (&str, &WireMessage)) -> Option<Usage> {
         self.0.retain(|(_, known)| known != response);
-        gateway_providers::overheard(Dialect::OpenAi, &told.payload).0
+        gateway_providers::response_usage(family, &told.payload).0
     }
 }
 

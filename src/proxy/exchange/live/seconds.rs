@@ -8,7 +8,7 @@ use super::session::LiveSession;
 use super::standing::LiveStanding;
 use super::turns::{LiveTurn, TurnOutcome};
 use gateway_domain::usage::UsageDetail;
-use gateway_domain::{Dialect, Operation, Usage};
+use gateway_domain::{Operation, Usage};
 use gateway_realtime::{ProviderEvent, Tally};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl LiveSession<'_, '_, '_> {
         let ProviderEvent::ResponseDone { id, status, usage: Some(_), .. } = ProviderEvent::read(event.get()) else {
             return false;
         };
-        let (usage, model) = gateway_providers::overheard(Dialect::OpenAi, event.get().as_bytes());
+        let (usage, model) = gateway_providers::response_usage(self.opened.provider, event.get().as_bytes());
         let Some(usage) = usage.filter(|_| self.is_live() && self.turns.is_new(&id)) else { return false };
         self.totals.responses += 1;
         self.count_part(model.as_deref().map(Arc::from), part_of(Operation::Responses, usage, (&id, &status))).await;

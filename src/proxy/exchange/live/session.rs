@@ -408,7 +408,10 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             }
             ProviderEvent::ResponseDone { id, status, usage, output } => {
                 let told = usage.map(|told| told.get().into());
-                let counted = if self.is_for_responses() { self.streams.end(&id, &message) } else { usage_of(usage) };
+                let counted = match self.is_for_responses() {
+                    true => self.streams.end(&id, (self.opened.provider, &message)),
+                    false => usage_of(usage),
+                };
                 let ended = EndedResponse { status: status.into_owned(), usage: counted, told };
                 if let Some(ended) = self.judge_ended(&id, ended, output).await? {
                     self.response_ends(&id, (&ended.status, ended.usage), None).await;
