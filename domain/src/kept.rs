@@ -256,14 +256,19 @@ pub fn field_of_part(name: &str) -> &str {
     pieces.into_iter().find(named).unwrap_or_default()
 }
 
+/// Whether the `id` at this place of an answer is that of the file that an upload became.
+pub(crate) fn is_made_file(place: &IdPlace<'_>) -> bool {
+    place.depth == 2 && place.object == "file"
+}
+
 /// Whether it does so in an answer. An `id` of no known kind is one of an object where it stands in front: other ids of an
-/// answer, of calls of tools for one, are the client's business.
+/// answer, of calls of tools for one, are the client's business. So is one of the file that an upload became.
 pub fn is_id_of_object(place: &IdPlace<'_>, text: &str) -> bool {
     if text.is_empty() || text.len() > LONGEST_ID || text.contains(MARK) || !names_object(place) {
         return false;
     }
     let front = place.depth == 1 || (place.depth == 3 && place.list == "data");
-    place.field != "id" || front || !kind_of(text).is_empty()
+    place.field != "id" || front || is_made_file(place) || !kind_of(text).is_empty()
 }
 
 #[cfg(test)]
@@ -357,6 +362,18 @@ mod tests {
         for field in ["model", "role", "content", "messages", "name", "stream", "", "s", "d"] {
             assert!(!may_name_object(field.as_bytes()), "{field}");
         }
+    }
+
+    #[test]
+    fn ids_of_objects_stand_in_front_or_say_what_they_name() {
+        let upload = r#"{"id":"0193","tool":{"id":"0194"},"file":{"id":"assistant-1","parts":[{"id":"0195"}]},
+            "data":[{"id":"0196","inner":{"id":"file-2"}}]}"#;
+        let mut found = Vec::new();
+        let _ = rewrite(upload.as_bytes(), |place, text| {
+            found.extend(is_id_of_object(place, text).then(|| text.to_owned()));
+            None
+        });
+        assert_eq!(found, ["0193", "assistant-1", "0196", "file-2"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::area_forms::{FORM, form};
 use crate::batches::text;
 use crate::bound_ids::{id, keeping};
 use crate::family_batches::{CLAUDE, CLAUDE_BATCH, FAST, FamilyProvider, by_provider, claude, claudes_results, four};
-use crate::harness::{Answer, Gateway, Upstream, call::Call, eventually, hello, with};
+use crate::harness::{Answer, Gateway, Upstream, call::Call, eventually, hello, reply, with};
 use serde_json::{Value, json};
 
 /// Two workspaces with a provider of the same integration each: the keys of both.
@@ -114,6 +114,80 @@ async fn ids_in_forms_and_in_deep_bodies_are_those_of_the_workspace() {
     // A client's own texts are nobody's ids.
     call(&gateway, "POST", path, &mine).body(FORM, edit("prompt", "file-one")).send().await;
     assert_eq!(upstream.seen().len(), before + 2);
+}
+
+/// A provider that makes a file of the parts of an upload, and lists it.
+async fn assembling() -> Upstream {
+    Upstream::replying(|seen| {
+        let path = seen.target.trim_start_matches("/v1").split('?').next().unwrap_or_default();
+        let upload = |status: &str| json!({ "id": "upload_one", "object": "upload", "status": status, "file": null });
+        // One whose beginning does not say what it names.
+        let file = json!({ "id": "assistant-made", "object": "file", "filename": "lines.jsonl", "purpose": "batch" });
+        let body = match (seen.method.as_str(), path) {
+            ("POST", "/uploads") => upload("pending"),
+            ("POST", "/uploads/upload_one/parts") => {
+                json!({ "id": "part_one", "object": "upload.part", "upload_id": "upload_one" })
+            }
+            ("POST", "/uploads/upload_one/complete") => with(upload("completed"), json!({ "file": file })),
+            ("POST", "/uploads/upload_one/cancel") => upload("cancelled"),
+            ("GET", "/files") => json!({ "object": "list", "data": [file], "has_more": false }),
+            ("GET", "/files/assistant-made") => file,
+            _ => return reply::error(404, &[]),
+        };
+        reply::json(200, &body)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_upload_its_parts_and_the_file_of_them_are_those_of_the_workspace() {
+    let upstream = assembling().await;
+    let (gateway, [mine, theirs]) = house(&upstream, true).await;
+    let begin = json!({ "filename": "lines.jsonl", "purpose": "batch", "bytes": 6, "mime_type": "text/jsonl" });
+    let upload = id(&call(&gateway, "POST", "/v1/uploads", &mine).json(&begin).send().await.expect(200));
+    assert!(upload.starts_with("upload_gw1_"), "{upload}");
+    let at = |upload: &str, what: &str| format!("/v1/uploads/{upload}/{what}");
+    let piece = || form(&[("data", Some("part"), b"{}\n{}\n")]);
+    let parts = at(&upload, "parts");
+    let part = call(&gateway, "POST", &parts, &mine).body(FORM, piece()).send().await.expect(200).json();
+    assert_eq!(part["upload_id"], json!(upload));
+    let part = text(&part, "id");
+    assert!(part.starts_with("part_gw1_"), "{part}");
+    let seen = upstream.seen().len();
+    let unknown = call(&gateway, "GET", "/v1/files/file-gw1_AAAA", &mine).send().await.expect(404).text();
+    let complete = |part: &str| json!({ "part_ids": [part] });
+    let begun = call(&gateway, "POST", &at("upload_one", "parts"), &mine).body(FORM, piece());
+    for refused in [
+        begun,
+        call(&gateway, "POST", &at("upload_one", "complete"), &mine).json(&complete(&part)),
+        call(&gateway, "POST", &at("upload_one", "cancel"), &mine),
+        call(&gateway, "POST", &at(&upload, "complete"), &mine).json(&complete("part_one")),
+        call(&gateway, "POST", &parts, &theirs).body(FORM, piece()),
+        call(&gateway, "POST", &at(&upload, "complete"), &theirs).json(&complete(&part)),
+        call(&gateway, "POST", &at(&upload, "cancel"), &theirs),
+        call(&gateway, "GET", &format!("/v1/uploads/{upload}"), &theirs),
+    ] {
+        assert_eq!(refused.send().await.expect(404).text(), unknown, "nobody learns whose it is");
+    }
+    // Only parts have a form that nobody reads.
+    let told = call(&gateway, "POST", &at(&upload, "complete/parts"), &mine).body(FORM, piece()).send().await;
+    assert!(told.status == 404 || told.status == 403, "{}", told.text());
+    assert_eq!(upstream.seen().len(), seen, "nothing of it went up");
+    let done = call(&gateway, "POST", &at(&upload, "complete"), &mine).json(&complete(&part)).send().await.expect(200);
+    let last = upstream.seen().pop().expect("it went up");
+    assert_eq!((&*last.target, last.json()), ("/v1/uploads/upload_one/complete", complete("part_one")));
+    let file = text(&done.json()["file"], "id");
+    assert!(file.starts_with("gw1_") && id(&done) == upload, "{}", done.text());
+    assert_eq!(id(&call(&gateway, "GET", &format!("/v1/files/{file}"), &mine).send().await.expect(200)), file);
+    call(&gateway, "GET", &format!("/v1/files/{file}"), &theirs).send().await.expect(404);
+    call(&gateway, "GET", "/v1/files/assistant-made", &mine).send().await.expect(404);
+    for (key, shown) in [(&mine, json!([file])), (&theirs, json!([]))] {
+        let list = call(&gateway, "GET", "/v1/files", key).send().await.expect(200).json();
+        let ids: Vec<_> = list["data"].as_array().expect("a list").iter().map(|file| file["id"].clone()).collect();
+        assert_eq!(json!(ids), shown);
+    }
+    let cancelled = call(&gateway, "POST", &at(&upload, "cancel"), &mine).send().await.expect(200);
+    assert_eq!((id(&cancelled), text(&cancelled.json(), "status")), (upload, "cancelled".to_owned()));
 }
 
 #[tokio::test]

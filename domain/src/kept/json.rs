@@ -15,6 +15,8 @@ pub struct IdPlace<'a> {
     pub depth: usize,
     /// The field of the list that its object is part of.
     pub list: &'a str,
+    /// The field of another object that its own is the value of.
+    pub object: &'a str,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +48,8 @@ pub fn rewrite(json: &[u8], mut change: impl FnMut(&IdPlace<'_>, &str) -> Option
                     }
                     Some(level) if is_plain && !level.is_foreign => {
                         let field = level.field;
-                        let place = IdPlace { field, depth: levels.len(), list: list_of(&levels) };
+                        let (list, object) = around(&levels);
+                        let place = IdPlace { field, depth: levels.len(), list, object };
                         if let Some(changed) = change(&place, text) {
                             let out = out.get_or_insert_with(|| Vec::with_capacity(json.len() + 128));
                             out.extend_from_slice(&json[copied..=at]);
@@ -101,11 +104,12 @@ pub fn is_too_deep(json: &[u8]) -> bool {
     false
 }
 
-/// The field of the list around the innermost object.
-fn list_of<'a>(levels: &[Level<'a>]) -> &'a str {
+/// The field of the list that the innermost object is part of, and the one that it is the value of.
+fn around<'a>(levels: &[Level<'a>]) -> (&'a str, &'a str) {
     match levels {
-        [.., list, object] if object.is_object && !list.is_object => list.field,
-        _ => "",
+        [.., outer, inner] if inner.is_object && outer.is_object => ("", outer.field),
+        [.., list, inner] if inner.is_object => (list.field, ""),
+        _ => ("", ""),
     }
 }
 
@@ -128,7 +132,7 @@ mod tests {
     fn places(json: &str) -> Vec<String> {
         let mut found = Vec::new();
         let changed = rewrite(json.as_bytes(), |place, text| {
-            found.push(format!("{}/{}/{}={text}", place.list, place.field, place.depth));
+            found.push(format!("{}{}/{}/{}={text}", place.list, place.object, place.field, place.depth));
             None
         });
         assert_eq!(changed, None);
@@ -138,7 +142,7 @@ mod tests {
     #[test]
     fn places_are_told() {
         let json = r#"{"id":"a","data":[{"id":"b","n":1},{"id":"c"}],"file_ids":["d","e"],"x":{"id":"f"}}"#;
-        let told = ["/id/1=a", "data/id/3=b", "data/id/3=c", "/file_ids/2=d", "/file_ids/2=e", "/id/2=f"];
+        let told = ["/id/1=a", "data/id/3=b", "data/id/3=c", "/file_ids/2=d", "/file_ids/2=e", "x/id/2=f"];
         assert_eq!(places(json), told);
         assert_eq!(places(r#"["a"]"#), ["//1=a"]);
     }

@@ -1,7 +1,7 @@
 //! Lists of all that a provider keeps of a kind, which show what every workspace has there that shares the credential: which
 //! of them can be shown in part, and which objects of an answer would stand in one.
 
-use super::{IdPlace, kind_of};
+use super::{IdPlace, is_made_file, kind_of};
 
 /// Lists that are read page by page, and shown in part. Of the other roots no provider has a list that is documented.
 const READ: &[&str] = &["/files", "/batches", "/fine_tuning/jobs", "/vector_stores", "/assistants", "/containers"];
@@ -45,7 +45,7 @@ pub fn is_listed(place: &IdPlace<'_>, text: &str, makes: bool, posts: bool) -> b
     }
     match place.field {
         "id" if place.depth == 1 => makes,
-        "id" => posts && LISTED.contains(&kind_of(text)),
+        "id" => posts && (is_made_file(place) || LISTED.contains(&kind_of(text))),
         field => MADE_BESIDE.contains(&field) && !matches!(text, "" | "auto" | "none"),
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     const fn at(field: &'static str, depth: usize) -> IdPlace<'static> {
-        IdPlace { field, depth, list: "" }
+        IdPlace { field, depth, list: "", object: "" }
     }
 
     #[test]
@@ -98,6 +98,8 @@ mod tests {
             (at("id", 2), "file-1", false, true, true),
             (at("id", 2), "file-1", false, false, false),
             (at("id", 2), "msg_1", true, true, false),
+            (IdPlace { object: "file", ..at("id", 2) }, "assistant-1", false, true, true),
+            (IdPlace { object: "file", ..at("id", 2) }, "assistant-1", false, false, false),
             (at("output_file_id", 1), "file-2", false, false, true),
             (at("container", 3), "auto", false, true, false),
             (at("input_file_id", 1), "file-1", true, true, false),

@@ -80,7 +80,7 @@ fn in_form(form: &ClientForm, body: &[u8]) -> Option<String> {
 
 /// Where the value of a part stands, as it would in JSON.
 pub(super) fn place_of_part(part: &FormPart) -> IdPlace<'_> {
-    IdPlace { field: kept::field_of_part(&part.name), depth: 1, list: "" }
+    IdPlace { field: kept::field_of_part(&part.name), depth: 1, list: "", object: "" }
 }
 
 /// The same JSON without escapes that no text needs.
@@ -103,7 +103,8 @@ fn named_raw(json: &[u8]) -> Option<String> {
 /// A body that streams up, where it may say more than what a file holds.
 fn goes_up_unread(request: &Request) -> bool {
     let tail = request.ask.route.tail().trim_end_matches('/');
-    let is_files_own = tail == "/files" || (tail.starts_with("/uploads/") && tail.ends_with("/parts"));
+    let part_of = |tail: &str| tail.strip_prefix("/uploads/")?.strip_suffix("/parts").map(|id| !id.contains('/'));
+    let is_files_own = tail == "/files" || part_of(tail).unwrap_or(false);
     request.ask.upload.is_some_and(|framing| framing != Framing::WebSocket) && !is_files_own
 }
 
