@@ -4,10 +4,12 @@
 
 mod kept;
 mod made;
+mod names;
 mod turn;
 
 pub(crate) use kept::{BookedRecords, Knowledge};
 pub(crate) use made::NativeMade;
+pub(crate) use names::{LineKey, LineNames};
 pub(crate) use turn::{CountingTurn, LineStamp, UnsureLines};
 
 use crate::batches::ObjectOwner;
@@ -63,15 +65,20 @@ impl BookingId {
     }
 }
 
-/// How far something was counted.
+/// What of something was counted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct CountNote {
+    /// Lines from the first on, in notes that tell them by their places.
+    #[serde(skip_serializing_if = "is_blank")]
     lines: u64,
+    /// Rows of their own that say which lines were.
+    #[serde(skip_serializing_if = "is_blank")]
+    parts: u32,
     is_done: bool,
     /// Who counts does so until then.
     until: i64,
-    /// Lines behind those that were counted, or were about to be.
+    /// Lines that were counted, or were about to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsure: Option<UnsureLines>,
 }
@@ -82,6 +89,10 @@ enum BookingRow {
     Known(OwnedObject),
     /// Another workspace counted it, or counts.
     Foreign,
+}
+
+fn is_blank<T: Default + PartialEq>(told: &T) -> bool {
+    *told == T::default()
 }
 
 fn now_secs() -> i64 {
@@ -157,7 +168,7 @@ impl Bookings {
         let note = CountNote { until: now + TURN_SECS, ..CountNote::default() };
         let (owned, new) = (self.owned.clone(), row(id.0, owner, KIND, (written(&note), KEPT_WITH_RESULTS_SECS)));
         let found = match self.apart(async move { found_or_added(&*owned, &new).await }).await? {
-            BookingRow::New => return Ok(Some(CountingTurn::new(id, 1, note))),
+            BookingRow::New => return Ok(Some(CountingTurn::new((id, owner), 1, note))),
             BookingRow::Foreign => return Ok(None),
             BookingRow::Known(found) => found,
         };
@@ -165,7 +176,10 @@ impl Bookings {
         if before.is_done || before.until > now {
             return Ok(None);
         }
-        CountingTurn::new(id, found.version, before).renewed(self).await
+        match CountingTurn::new((id, owner), found.version, before).renewed(self).await? {
+            Some(turn) => turn.remembered(self).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Waits until results may be read; until it is dropped, they may.

@@ -46,7 +46,7 @@ pub struct ResultsPage {
 }
 
 /// A call of the provider, by a path below the address of one of its services.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BatchCall {
     /// It makes the batch, which is paid for later.
     pub begins: bool,
@@ -56,7 +56,7 @@ pub struct BatchCall {
     pub body: BatchBody,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum BatchBody {
     None,
     Json(Value),
@@ -65,7 +65,7 @@ pub enum BatchBody {
 }
 
 /// What stands around lines and between them on their way up.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LinesForm {
     pub content_type: String,
     pub front: String,
@@ -135,7 +135,7 @@ impl NativeState {
 }
 
 /// What the provider tells of a batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NativeStanding {
     pub id: String,
     pub state: NativeState,
@@ -148,13 +148,13 @@ pub struct NativeStanding {
 }
 
 /// What came of a line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeLine {
     pub name: String,
     pub end: LineEnd,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineEnd {
     /// As the provider answered: the translator reads it.
     Answered {
@@ -168,7 +168,7 @@ pub enum LineEnd {
 }
 
 /// Of a batch whose lines may ask for different things, each by its own URL.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherAnswer {
     /// What has answers like it; `None`: nobody here knows the kind, and it is told as it is.
     pub endpoint: Option<&'static str>,

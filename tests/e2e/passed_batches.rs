@@ -10,6 +10,7 @@ use gateway_domain::ports::{OwnedObject, OwnedObjects as _, OwnedPlace};
 use gateway_store::DatabaseUrl;
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -344,28 +345,23 @@ async fn the_output_of_a_batch_is_read_by_the_batch_and_paid_for_once() {
     assert!(unknown.json()["error"].is_object(), "{}", unknown.text());
 }
 
-/// The node dies twice while it counts 150 lines: once with all of a hundred that it was about to count in its journal, and once, as
-/// the note is made to say, with fifty more that it had not come to. Each is counted once, and for the budget too.
-#[tokio::test]
-async fn lines_that_a_killed_node_was_about_to_count_are_counted_once() {
-    const LINES: u64 = 150;
-    let gateway = Gateway::start().await;
-    let line = |n: u64| json!({ "id": "r", "custom_id": format!("line-{n}"), "response": { "status_code": 200, "body": used(1) }, "error": null });
-    let results: String = (0..LINES).map(|n| line(n).to_string() + "\n").collect();
-    let stalls = Arc::new(AtomicBool::new(true));
-    let script = (stalls.clone(), Arc::new(AtomicBool::new(false)), Arc::<str>::from(results));
-    let upstream = Upstream::scripted(move |mut peer| {
-        let (stalls, is_cancelled, results) = script.clone();
+/// A provider whose results break off behind four fifths as long as it stalls, and are others afterwards.
+async fn stalling(stalls: &Arc<AtomicBool>, results: [String; 2]) -> Upstream {
+    let results = results.map(Arc::<str>::from);
+    let script = (stalls.clone(), Arc::new(AtomicBool::new(false)), results);
+    Upstream::scripted(move |mut peer| {
+        let (stalls, is_cancelled, [first, then]) = script.clone();
         async move {
             while let Some(seen) = peer.request().await {
+                let is_stalled = path(&seen).ends_with("file-out-one/content") && stalls.load(SeqCst);
+                let lines = if is_stalled { &first } else { &then };
                 let whole = match path(&seen) {
                     "/files/file-out-one/content" => {
-                        reply::whole(200, &[("content-type", "application/x-jsonl")], &*results)
+                        reply::whole(200, &[("content-type", "application/x-jsonl")], &**lines)
                     }
                     "/files/file-err-one/content" => jsonl(&[]),
                     _ => answer("one", &seen, &is_cancelled),
                 };
-                let is_stalled = path(&seen).ends_with("file-out-one/content") && stalls.load(SeqCst);
                 peer.record(seen);
                 let sent = if is_stalled { whole.len() * 4 / 5 } else { whole.len() };
                 peer.send(&whole[..sent]).await;
@@ -375,49 +371,137 @@ async fn lines_that_a_killed_node_was_about_to_count_are_counted_once() {
                 }
             }
         }
-    });
-    let upstream = upstream.await;
+    })
+    .await
+}
+
+/// The line so named in a node's notes.
+fn line_key(name: &str) -> u64 {
+    let digest = Sha256::digest([name.as_bytes(), &[0; 5]].concat());
+    u64::from_le_bytes(std::array::from_fn(|place| digest[place]))
+}
+
+fn answered_line(n: u64, body: &Value) -> String {
+    let response = json!({ "status_code": 200, "body": body });
+    json!({ "id": "r", "custom_id": format!("line-{n}"), "response": response, "error": null }).to_string() + "\n"
+}
+
+/// A key whose budget tells how many tokens were counted.
+async fn counting_key(gateway: &Gateway) -> (String, String) {
+    let limits = json!({ "usage_limits": { "type": "tokens", "credit_limit": 1_000_000_000 } });
+    gateway.admin().workspace_key("limited", limits).await
+}
+
+async fn workspace_of(gateway: &Gateway, trace: &str) -> String {
+    let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
+    text(&list["data"][0], "workspace_id")
+}
+
+async fn all_counted(gateway: &Gateway, workspace: &str) {
+    let folder = gateway.folder();
+    eventually("all was counted", || async {
+        let mut is_done = false;
+        note_of_counting(&folder, workspace, |note| is_done = note["is_done"] == true).await;
+        is_done.then_some(())
+    })
+    .await;
+}
+
+async fn spent(gateway: &Gateway, key: &str, tokens: u64) {
+    let path = format!("/api-keys/{key}");
+    eventually("the lines are paid for once", || async {
+        let key = gateway.admin().get(&path).await.expect(200).json();
+        (key["usage_limits"]["current_usage"] == tokens).then_some(())
+    })
+    .await;
+}
+
+/// The node dies twice while it counts 150 lines: once with all of a hundred that it was about to count in its journal, and once, as
+/// the note is made to say, with fifty more that it had not come to. Each is counted once, and for the budget too.
+#[tokio::test]
+async fn lines_that_a_killed_node_was_about_to_count_are_counted_once() {
+    const LINES: u64 = 150;
+    let gateway = Gateway::start().await;
+    let results: String = (0..LINES).map(|n| answered_line(n, &used(1))).collect();
+    let stalls = Arc::new(AtomicBool::new(true));
+    let upstream = stalling(&stalls, [results.clone(), results]).await;
     let config = of(&upstream, "openai");
-    let (id, key) = gateway
-        .admin()
-        .workspace_key("limited", json!({ "usage_limits": { "type": "tokens", "credit_limit": 1_000_000_000 } }))
-        .await;
+    let (id, key) = counting_key(&gateway).await;
     let by = |gateway: &Gateway, method: &str, path: &str| call(gateway, &config, method, path).key(&key);
     by(&gateway, "POST", "/v1/batches").json(&asked("file-in")).send().await.expect(200);
     by(&gateway, "GET", BATCH).send().await.expect(200);
     let first: Vec<u64> = (1..=100).collect();
     counted_lines(&gateway, "batch_one", &first).await;
-    let list = gateway.admin().get("/logs?trace_id=batch_one-1").await.expect(200).json();
-    let workspace = text(&list["data"][0], "workspace_id");
-    let folder = gateway.folder();
+    let workspace = workspace_of(&gateway, "batch_one-1").await;
     stalls.store(false, SeqCst);
-    let noted = note_of_counting(&folder, &workspace, |note| {
-        assert_eq!((note["lines"].as_u64(), note["unsure"]["to"].as_u64()), (Some(0), Some(100)), "{note}");
-        note["unsure"]["to"] = LINES.into();
+    note_of_counting(&gateway.folder(), &workspace, |note| {
+        let lines = note["unsure"]["lines"].as_array_mut().expect("lines");
+        assert_eq!((lines.len(), &lines[7]), (100, &json!(line_key("line-7"))));
+        lines.extend((100..LINES).map(|n| json!(line_key(&format!("line-{n}")))));
         note["until"] = 0.into();
-    });
-    noted.await;
+    })
+    .await;
     let gateway = gateway.restart_after_kill(&[]).await;
     by(&gateway, "GET", BATCH).send().await.expect(200);
     counted(&gateway, "batch_one", LINES).await;
-    let note = || async {
-        let mut is_done = false;
-        note_of_counting(&folder, &workspace, |note| is_done = note["is_done"] == true).await;
-        is_done.then_some(())
-    };
-    eventually("all was counted", note).await;
+    all_counted(&gateway, &workspace).await;
     by(&gateway, "GET", BATCH).send().await.expect(200);
     let own = used(1)["usage"]["total_tokens"].as_u64().expect("a count");
-    let path = format!("/api-keys/{id}");
-    let spent = || async {
-        let key = gateway.admin().get(&path).await.expect(200).json();
-        (key["usage_limits"]["current_usage"] == LINES * own).then_some(())
-    };
-    eventually("the lines are paid for once", spent).await;
+    spent(&gateway, &id, LINES * own).await;
     uncounted(&gateway, &config, "batch_one-151").await;
 }
 
-/// Reads and changes what a node noted of the one batch that it counts.
+/// The node dies behind 200 of 260 lines, a hundred of which it had noted as counted; then the provider tells them from the last to the
+/// first.
+#[tokio::test]
+async fn lines_that_a_provider_tells_in_another_order_are_counted_once() {
+    const LINES: u64 = 260;
+    let gateway = Gateway::start().await;
+    // No two cost the same, so that the sum tells them apart.
+    let tokens = |n: u64| 1_000 + n * n;
+    let line = |n: u64| {
+        let usage = json!({ "prompt_tokens": tokens(n), "completion_tokens": 0, "total_tokens": tokens(n) });
+        answered_line(n, &with(used(1), json!({ "usage": usage })))
+    };
+    let [results, reversed]: [String; 2] = [(0..LINES).map(line).collect(), (0..LINES).rev().map(line).collect()];
+    let stalls = Arc::new(AtomicBool::new(true));
+    let upstream = stalling(&stalls, [results, reversed]).await;
+    let config = of(&upstream, "openai");
+    let (id, key) = counting_key(&gateway).await;
+    let by = |gateway: &Gateway, method: &str, path: &str| call(gateway, &config, method, path).key(&key);
+    by(&gateway, "POST", "/v1/batches").json(&asked("file-in")).send().await.expect(200);
+    by(&gateway, "GET", BATCH).send().await.expect(200);
+    let first: Vec<u64> = (1..=200).collect();
+    counted_lines(&gateway, "batch_one", &first).await;
+    let workspace = workspace_of(&gateway, "batch_one-1").await;
+    spent(&gateway, &id, (0..200).map(tokens).sum()).await;
+    stalls.store(false, SeqCst);
+    let gateway = gateway.restart_after_kill(&[]).await;
+    note_of_counting(&gateway.folder(), &workspace, |note| {
+        assert_eq!(
+            (&note["parts"], note["unsure"]["lines"].as_array().map(Vec::len)),
+            (&json!(1), Some(100)),
+            "{note}"
+        );
+        note["until"] = 0.into();
+    })
+    .await;
+    by(&gateway, "GET", BATCH).send().await.expect(200);
+    all_counted(&gateway, &workspace).await;
+    spent(&gateway, &id, (0..LINES).map(tokens).sum()).await;
+    by(&gateway, "GET", BATCH).send().await.expect(200);
+    // What was missing stands in front now.
+    for (number, records) in [(1, 2), (60, 2), (61, 1), (200, 1), (201, 0)] {
+        let path = format!("/logs?trace_id=batch_one-{number}");
+        let told = || async {
+            let list = gateway.admin().get(&path).await.expect(200).json();
+            (list["total"] == records).then_some(())
+        };
+        eventually(&path, told).await;
+    }
+}
+
+/// Reads and changes what a node noted of the one thing that it counts.
 async fn note_of_counting(folder: &Path, workspace: &str, change: impl FnOnce(&mut Value)) {
     let url = DatabaseUrl::sqlite_file(folder.join("data/config.db"));
     let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");

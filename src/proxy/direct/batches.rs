@@ -39,6 +39,7 @@ pub(super) struct DirectBatches<'a> {
 }
 
 /// One as the provider tells it now.
+#[derive(Clone)]
 pub(super) struct FoundBatch {
     pub(super) standing: NativeStanding,
     pub(super) facts: BatchFacts,

@@ -5,7 +5,7 @@ use super::batches::FoundBatch;
 use super::results::{BatchReader, NativeResults, ResultReading};
 use super::{DirectStop, objects, own_objects};
 use crate::batches::BookedAnswer;
-use crate::bookings::{BookingId, CountingTurn, Knowledge};
+use crate::bookings::{BookingId, CountingTurn, Knowledge, LineKey, LineNames};
 use crate::proxy::exchange::{CallParts, book};
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, FaultKind};
@@ -62,30 +62,28 @@ impl BatchReader<'_> {
 
     async fn count_lines(self, found: FoundBatch, turn: &mut Option<CountingTurn>) -> Result<(), DirectStop> {
         let least = if self.family.pages().is_some() { found.facts.answered() } else { 0 };
-        let mut results = self.results(found)?;
-        let mut number = 0;
         if let Some(holder) = turn.as_mut() {
-            self.settle_unsure(&mut results, &mut number, holder).await?;
+            self.settle_unsure(&found, holder).await?;
         }
-        let before = turn.as_ref().map_or(0, CountingTurn::lines);
+        let mut results = NumberedResults::of(self.results(found)?);
         loop {
-            let some = some_of(&mut results, &mut number, (before, u64::MAX)).await?;
-            if some.is_empty() && number < least {
-                let why =
-                    format!("tells {number} results of a batch that has {least} answers: the rest is counted later");
-                let why = format!("{} {why}", self.services.slug());
-                return Err(Fault::new(FaultKind::UpstreamBroken, why).into());
-            }
-            if some.is_empty() {
-                return Ok(());
-            }
             let Some(holder) = turn.take() else { return Ok(()) };
+            let some = results.some(|line| !holder.is_counted(line.number, line.key)).await;
+            let some = match some {
+                Ok(some) if !some.is_empty() => some,
+                ended => {
+                    *turn = Some(holder);
+                    ended?;
+                    return self.ended_with(results.number, least);
+                }
+            };
             let CallParts { bookings, booked_records, .. } = self.calls;
-            let noted = holder.counts(bookings, number, &booked_records.node).await;
+            let keys = some.iter().map(|line| line.key).collect();
+            let noted = holder.counts(bookings, keys, &booked_records.node).await;
             *turn = noted.map_err(|e| own_objects::fault(e.into()))?;
             let Some(holder) = turn.as_mut() else { return Ok(()) };
             let all = some.len();
-            let (misses, last) = self.count_some((&results.reading, holder), some).await;
+            let (misses, last) = self.count_some((&results.results.reading, holder), some).await;
             if let Some(fault) = last.filter(|_| misses == all) {
                 // That is no line's fault: they are all counted at a later look.
                 holder.take_back();
@@ -95,24 +93,28 @@ impl BatchReader<'_> {
         }
     }
 
+    fn ended_with(self, lines: u64, least: u64) -> Result<(), DirectStop> {
+        if lines >= least {
+            return Ok(());
+        }
+        let why = format!("tells {lines} results of a batch that has {least} answers: the rest is counted later");
+        Err(Fault::new(FaultKind::UpstreamBroken, format!("{} {why}", self.services.slug())).into())
+    }
+
     /// Counts what has no record of the lines that a node was about to count when it died.
-    async fn settle_unsure(
-        self,
-        results: &mut NativeResults<'_>,
-        number: &mut u64,
-        turn: &mut CountingTurn,
-    ) -> Result<(), DirectStop> {
-        let Some(unsure) = turn.unsure() else { return Ok(()) };
+    async fn settle_unsure(self, found: &FoundBatch, turn: &mut CountingTurn) -> Result<(), DirectStop> {
+        let Some((unsure, mut left)) = turn.unsure() else { return Ok(()) };
         match self.calls.booked_records.knowledge(unsure).await {
             Knowledge::ByRecord => {
-                let (before, to) = (turn.lines(), unsure.to);
-                while *number < to {
-                    let some = some_of(results, number, (before, to)).await?;
+                let mut results = NumberedResults::of(self.results(found.clone())?);
+                while left > 0 {
+                    let some = results.some(|line| turn.is_unsure(line.number, line.key)).await?;
                     if some.is_empty() {
                         break;
                     }
+                    left = left.saturating_sub(some.len() as u64);
                     let missing = self.without_record(turn, some).await?;
-                    self.count_some((&results.reading, turn), missing).await;
+                    self.count_some((&results.results.reading, turn), missing).await;
                 }
             }
             Knowledge::Never => {}
@@ -125,14 +127,14 @@ impl BatchReader<'_> {
     async fn without_record(
         self,
         turn: &CountingTurn,
-        some: Vec<(NativeLine, u64)>,
-    ) -> Result<Vec<(NativeLine, u64)>, DirectStop> {
+        some: Vec<NumberedLine>,
+    ) -> Result<Vec<NumberedLine>, DirectStop> {
         let workspace = own_objects::owner(self.asked.0).workspace;
         let mut missing = Vec::with_capacity(some.len());
-        for (line, number) in some {
-            let Some(stamp) = turn.stamp(number) else { continue };
+        for line in some {
+            let Some(stamp) = turn.stamp_at(line.number, line.key) else { continue };
             if !self.calls.booked_records.has(stamp, workspace).await.map_err(|e| own_objects::fault(e.into()))? {
-                missing.push((line, number));
+                missing.push(line);
             }
         }
         Ok(missing)
@@ -143,14 +145,14 @@ impl BatchReader<'_> {
     async fn count_some(
         self,
         (reading, turn): (&ResultReading, &CountingTurn),
-        some: Vec<(NativeLine, u64)>,
+        some: Vec<NumberedLine>,
     ) -> (usize, Option<Fault>) {
         let (mut misses, mut last, mut records) = (0, None, Vec::with_capacity(some.len()));
-        for (line, number) in some {
+        for NumberedLine { line, number, key } in some {
             match self.count_line(reading, (line, number)).await {
                 Ok(None) => {}
                 Ok(Some(mut record)) => {
-                    if let Some(stamp) = turn.stamp(number) {
+                    if let Some(stamp) = turn.stamp_at(number, key) {
                         (record.id, record.created_at) = (stamp.id, stamp.at);
                     }
                     records.push(*record);
@@ -192,22 +194,42 @@ impl BatchReader<'_> {
     }
 }
 
-/// The next lines behind the one numbered `before` and up to `to`, as many as make a go; `number` is the last that was read.
-async fn some_of(
-    results: &mut NativeResults<'_>,
-    number: &mut u64,
-    (before, to): (u64, u64),
-) -> Result<Vec<(NativeLine, u64)>, DirectStop> {
-    let (mut some, mut bytes) = (Vec::with_capacity(AT_ONCE), 0);
-    while *number < to && some.len() < AT_ONCE && bytes < MOST_BYTES {
-        let Some(line) = results.next().await? else { break };
-        *number += 1;
-        if *number > before {
-            bytes += length(&line);
-            some.push((line, *number));
-        }
+/// One of them as it was told this time.
+struct NumberedLine {
+    line: NativeLine,
+    /// From 1.
+    number: u64,
+    key: LineKey,
+}
+
+/// Results that are read from the first on.
+struct NumberedResults<'a> {
+    results: NativeResults<'a>,
+    names: LineNames,
+    /// Of the last that was read.
+    number: u64,
+}
+
+impl<'a> NumberedResults<'a> {
+    fn of(results: NativeResults<'a>) -> Self {
+        Self { results, names: LineNames::default(), number: 0 }
     }
-    Ok(some)
+
+    /// The next that are wanted, as many as make a go; none: that was all.
+    async fn some(&mut self, is_wanted: impl Fn(&NumberedLine) -> bool) -> Result<Vec<NumberedLine>, DirectStop> {
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        while some.len() < AT_ONCE && bytes < MOST_BYTES {
+            let Some(line) = self.results.next().await? else { break };
+            self.number += 1;
+            let (number, key) = (self.number, self.names.key(&line.name, self.number));
+            let line = NumberedLine { line, number, key };
+            if is_wanted(&line) {
+                bytes += length(&line.line);
+                some.push(line);
+            }
+        }
+        Ok(some)
+    }
 }
 
 fn later() -> Fault {

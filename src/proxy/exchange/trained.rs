@@ -4,7 +4,7 @@
 use super::booked::book;
 use super::{CallParts, Exchange};
 use crate::batches::BookedAnswer;
-use crate::bookings::{BookingId, Knowledge};
+use crate::bookings::{BookingId, Knowledge, LineKey};
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
@@ -17,7 +17,7 @@ use gateway_domain::{Operation, Usage};
 use serde::Deserialize;
 
 /// A job is counted by one record.
-const ONE: u64 = 1;
+const ONE: LineKey = LineKey::of_place(1);
 
 /// As OpenAI's interface tells it.
 #[derive(Debug, Deserialize)]
@@ -74,10 +74,10 @@ async fn counted(
     let Some(turn) = bookings.begin_one(id, owner, job.finished_at).await? else { return Ok(()) };
     let known = match turn.unsure() {
         None => None,
-        Some(unsure) => Some(booked_records.knowledge(unsure).await),
+        Some((unsure, _)) => Some(booked_records.knowledge(unsure).await),
     };
     let turn = match known {
-        None => turn.counts(bookings, ONE, &booked_records.node).await?,
+        None => turn.counts(bookings, vec![ONE], &booked_records.node).await?,
         Some(Knowledge::Later) => return turn.end(bookings, false).await,
         Some(Knowledge::Never) => return turn.end(bookings, true).await,
         Some(Knowledge::ByRecord) => Some(turn),
