@@ -13,7 +13,7 @@ mod speech;
 
 pub use bill::price;
 pub use book::{CatalogModel, DEPLOYING, PriceBook, PriceQuery};
-pub use card::{DearHours, PictureRate, PriceCard, PriceList, RateTable, TierRates, UpperRates};
+pub use card::{DearHours, PictureRate, PriceCard, PriceList, RateTable, TierRates, UpperRates, halves_pictures};
 pub use class::PriceClass;
 pub use factors::FactorTable;
 pub use row::{Abilities, Modalities, ModelKind};

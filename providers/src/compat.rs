@@ -17,7 +17,7 @@ mod table;
 mod vectors;
 
 pub(crate) use paths::safe;
-pub(crate) use reply::{openai_reply, without_json};
+pub(crate) use reply::{drawn, openai_reply, without_json};
 pub use responses::response_usage;
 pub(crate) use responses_only::answer as answer_by_responses;
 pub(crate) use table::{ROWS, row};

@@ -55,7 +55,7 @@ pub use compat::response_usage;
 pub use compat::sound::{made, spoken};
 pub use length::PassingSound;
 pub use model_place::{ModelPlace, Untouched};
-pub use raw::{Raw, batch_usage, overheard, realtime_usage};
+pub use raw::{Raw, at_batch_tier, batch_pictures, batch_usage, overheard, realtime_usage};
 pub use registry::{adapter, catalog};
 pub use runs::EndedRun;
 pub use translate::streamed;

@@ -3,6 +3,7 @@
 //! kind is known above the adapters, and told by asking [`Raw`] in place of the adapter.
 
 use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::compat::drawn;
 use crate::failure::ProviderError;
 use crate::model_place::{ModelPlace, Untouched};
 use crate::passthrough::Seen;
@@ -13,12 +14,15 @@ use crate::wire::{Text, read};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::Settings;
+use gateway_domain::price::halves_pictures;
 use gateway_domain::usage::ServiceTier;
-use gateway_domain::{Dialect, Fault, Operation, Usage};
+use gateway_domain::{Dialect, Fault, NanoUsd, Operation, Usage};
 use memchr::{memchr, memmem};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+/// Whose interface for batches is spoken where answers come as the client reads them.
+const OPENAI: &str = "openai";
 /// A longer line is not looked into.
 const MAX_LINE: usize = 1 << 20;
 
@@ -27,11 +31,25 @@ pub fn realtime_usage(told: &str) -> Option<Usage> {
     serde_json::from_str::<OpenAiUsage>(told).ok()?.split()
 }
 
+/// What a line of a batch used, at the tier of this family for batches.
+pub fn at_batch_tier(family: &str, usage: Usage) -> Usage {
+    let mut usage = usage.bounded();
+    usage.detail.tier = ServiceTier::Batch;
+    if halves_pictures(family) {
+        // What other models drew was charged as that of a call.
+        usage.detail.beside = usage.detail.beside.map(|beside| NanoUsd(beside.0 - beside.0 / 2));
+    }
+    usage
+}
+
 /// The `usage` that a line of a provider's own batch tells, which the provider charges at its tier for batches.
 pub fn batch_usage(told: &str) -> Option<Usage> {
-    let mut usage = realtime_usage(told)?.bounded();
-    usage.detail.tier = ServiceTier::Batch;
-    Some(usage)
+    Some(at_batch_tier(OPENAI, realtime_usage(told)?))
+}
+
+/// The same of a line that asked for pictures, by all that was answered to it.
+pub fn batch_pictures(answer: &[u8]) -> Option<Usage> {
+    Some(at_batch_tier(OPENAI, drawn(OPENAI, answer)?))
 }
 
 /// A provider as it is called where nothing may be touched: who it is stays, and what is said passes.

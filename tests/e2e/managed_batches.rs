@@ -1,6 +1,7 @@
 //! Batches that a provider runs, of files that the gateway keeps: they go up once, and what came of them is counted once.
 
 use crate::batches::{CHAT, ask, asked, batch, ended, file, line, results, text};
+use crate::family_batches::cost;
 use crate::harness::{Answer, Gateway, Seen, Upstream, eventually, gateway::target, hello, reply, with};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -18,6 +19,8 @@ pub(crate) struct NativeProvider {
     /// The answer to the first batch that is asked for is lost.
     silent: AtomicBool,
     metadata: Mutex<Value>,
+    /// What each line is answered, where that is no text.
+    drawn: Option<Value>,
 }
 
 impl NativeProvider {
@@ -85,7 +88,8 @@ impl NativeProvider {
             }
             ("GET", "/files/file-out/content") => {
                 // In an order of the provider's own.
-                let lines = [2, 0].map(|n| answered(n, 200, &reply::completion(&format!("line-{n}"))));
+                let of = |n: usize| self.drawn.clone().unwrap_or_else(|| reply::completion(&format!("line-{n}")));
+                let lines = [2, 0].map(|n| answered(n, 200, &of(n)));
                 reply::whole(200, &[("content-type", "application/octet-stream")], lines.concat())
             }
             ("GET", "/files/file-err/content") => {
@@ -168,6 +172,29 @@ async fn a_provider_runs_the_lines_and_each_is_counted_once_at_its_price_for_bat
     assert!(full > 0.0 && (first * 2.0 - full).abs() < 1e-9, "{first} in a batch, {full} outside");
     assert_eq!((operation, cost(&format!("{id}-2")).await.0), (json!("chatComplete"), 0.0));
     assert_eq!(cost(&id).await.1, "batch");
+}
+
+/// The answers of lines that ask for pictures tell no model, and their usage in words of their own, or not at all.
+#[tokio::test]
+async fn pictures_that_a_provider_drew_cost_half() {
+    const DRAW: &str = "/v1/images/generations";
+    let gateway = Gateway::with(FAST).await;
+    let plain = json!({ "created": 1, "data": [{ "b64_json": "AAAA" }], "quality": "low", "size": "1024x1024" });
+    let tokens = json!({ "usage": { "input_tokens": 100, "output_tokens": 4000, "total_tokens": 4100 } });
+    for (trace, drawn) in [("piece", plain.clone()), ("tokens", with(plain, tokens))] {
+        let provider = NativeProvider { until: 1, drawn: Some(drawn.clone()), ..NativeProvider::default() };
+        let (_, upstream) = provider.serve().await;
+        let ask = json!({ "model": "gpt-image-1", "prompt": "a cat", "quality": "low", "size": "1024x1024" });
+        let lines: String = (0..3).map(|n| line(&format!("line-{n}"), DRAW, &ask)).collect();
+        let body = with(by_provider(&file(&gateway, &lines).await), json!({ "endpoint": DRAW }));
+        let id = text(&make(&gateway, &target(&upstream), &body).await.expect(200).json(), "id");
+        ended(&gateway, &id, "completed").await;
+        let other = Upstream::replying(move |_| reply::json(200, &drawn)).await;
+        let call = gateway.post(DRAW).config(&target(&other)).header("x-gateway-trace-id", trace);
+        call.json(&ask).send().await.expect(200);
+        let (full, own) = (cost(&gateway, trace).await, cost(&gateway, &format!("{id}-1")).await);
+        assert!(full > 0.0 && (own * 2.0 - full).abs() < 1e-9, "{own} in a batch, {full} outside: {trace}");
+    }
 }
 
 #[tokio::test]

@@ -158,7 +158,9 @@ impl<'a> Tariff<'a> {
             }
             *each.get_or_insert(0) += count * u128::from(rate.0) / 1000;
         }
-        each.map(|each| each.saturating_mul(usage.images.into()))
+        let is_half = self.served == ServiceTier::Batch && self.card.list.halves_pictures;
+        let all = each?.saturating_mul(usage.images.into());
+        Some(if is_half { all.div_ceil(2) } else { all })
     }
 
     fn picture(&self, usage: &Usage) -> Option<PicoRate> {

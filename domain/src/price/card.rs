@@ -112,6 +112,12 @@ pub struct PictureRate {
     pub rate: PicoRate,
 }
 
+/// Whether a provider gives half on all that a batch used, pictures by the piece among it
+/// (<https://help.openai.com/en/articles/9197833-batch-api-faq>).
+pub fn halves_pictures(provider: &str) -> bool {
+    matches!(provider, "openai" | "azure-openai")
+}
+
 /// All rates of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PriceList {
@@ -119,6 +125,8 @@ pub struct PriceList {
     pub tiers: Box<[(ServiceTier, TierRates)]>,
     pub hours: Box<[DearHours]>,
     pub pictures: Box<[PictureRate]>,
+    /// In a batch a picture costs half, as tokens do. Of whom that is not known it costs what it does otherwise.
+    pub halves_pictures: bool,
 }
 
 impl PriceList {

@@ -1,6 +1,6 @@
 //! A row of `data/prices.json`, as it is written there.
 
-use super::card::{DearHours, PictureRate, PriceList, RateTable, TierRates, UpperRates};
+use super::card::{DearHours, PictureRate, PriceList, RateTable, TierRates, UpperRates, halves_pictures};
 use crate::money::PicoRate;
 use crate::time::Timestamp;
 use crate::usage::{PictureSize, ServiceTier};
@@ -137,6 +137,7 @@ impl PriceRow<'_> {
             tiers: self.tiers.into_iter().collect(),
             hours: self.windows.into_iter().map(hours).collect::<Option<_>>()?,
             pictures: pictures.collect(),
+            halves_pictures: halves_pictures(self.provider),
         })
     }
 }

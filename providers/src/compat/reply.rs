@@ -69,6 +69,14 @@ struct Pictures<'a> {
     size: Option<Text<'a>>,
 }
 
+/// What an answer with pictures used.
+pub(crate) fn drawn(slug: &str, body: &[u8]) -> Option<Usage> {
+    let told = read::<Pictures<'_>>(body)?;
+    let text = |text: &Option<Text<'_>>| text.as_ref().map_or_else(String::new, |text| text.0.to_string());
+    let (quality, size) = (text(&told.quality), text(&told.size));
+    vectors::charged(slug, pictured(told.usage, told.data.len() as u64, &quality, &size), told.svg_usage)
+}
+
 /// What pictures are billed by: the tokens that were told, or else their number.
 pub(super) fn pictured(told: Option<OpenAiUsage>, count: u64, quality: &str, size: &str) -> Option<Usage> {
     let detail = UsageDetail { picture: PictureSize::named(quality, size), ..UsageDetail::default() };
@@ -126,10 +134,7 @@ fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Repl
     let usage = usage_of(answer.usage).filter(|_| !operation.facts().about_kept_response);
     let mut usage = served(answer.service_tier.map(RawValue::get), usage);
     if matches!(operation, Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary) {
-        usage = read::<Pictures<'_>>(body).and_then(|p| {
-            let (quality, size) = (p.quality.as_ref().map_or("", |q| &*q.0), p.size.as_ref().map_or("", |s| &*s.0));
-            vectors::charged(slug, pictured(p.usage, p.data.len() as u64, quality, size), p.svg_usage)
-        });
+        usage = drawn(slug, body);
     }
     if operation == Operation::Responses && DrawnBeside::may_be_in(body) {
         usage = read::<DrawnBeside<'_>>(body).map_or(usage, |drawn| drawn.charged(slug, usage));

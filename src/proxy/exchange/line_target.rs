@@ -7,8 +7,8 @@ use crate::proxy::routing::Routing;
 use crate::proxy::{shape, target};
 use bytes::Bytes;
 use gateway_domain::config::Leaf;
-use gateway_domain::usage::ServiceTier;
 use gateway_domain::{Fault, Usage};
+use gateway_providers::at_batch_tier;
 use gateway_providers::native_batches::BatchPlace;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl<'a> LineTarget<'a> {
         let failed = |failure: gateway_providers::Failure, status: u16| LineRead {
             status,
             body: failure.body,
-            usage: failure.usage.map(|usage| at_batch_tier(*usage)),
+            usage: failure.usage.map(|usage| self.at_batch_tier(*usage)),
             model: None,
         };
         if !(200..300).contains(&status) {
@@ -84,7 +84,7 @@ impl<'a> LineTarget<'a> {
         }
         match self.aim.adapter.response(&call, native) {
             Ok(reply) => {
-                let usage = reply.usage.map(at_batch_tier);
+                let usage = reply.usage.map(|usage| self.at_batch_tier(usage));
                 LineRead { status, body: reply.body, usage, model: reply.model }
             }
             Err(failure) => {
@@ -93,10 +93,8 @@ impl<'a> LineTarget<'a> {
             }
         }
     }
-}
 
-fn at_batch_tier(usage: Usage) -> Usage {
-    let mut usage = usage.bounded();
-    usage.detail.tier = ServiceTier::Batch;
-    usage
+    fn at_batch_tier(&self, usage: Usage) -> Usage {
+        at_batch_tier(self.provider(), usage)
+    }
 }

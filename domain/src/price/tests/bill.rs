@@ -1,7 +1,7 @@
 //! What `price()` makes of each class and each rule of a card.
 
 use super::*;
-use crate::price::{DearHours, PictureRate, PriceList, UpperRates};
+use crate::price::{DearHours, PictureRate, PriceBook, PriceList, PriceQuery, UpperRates};
 use crate::usage::{PictureSize, UsageDetail};
 
 fn rates(of: &[(PriceClass, u64)]) -> RateTable {
@@ -251,6 +251,31 @@ fn pictures_cost_by_quality_and_size() {
     ] {
         assert_eq!(cost(&made(quality, size), &card), nanos, "{quality} {size}");
     }
+}
+
+#[test]
+fn pictures_of_a_batch_cost_half_where_their_provider_says_so() {
+    let any = PictureRate { of: PictureSize::default(), rate: PicoRate(3_000) };
+    let list = PriceList { pictures: [any].into(), ..PriceList::default() };
+    let drawn = |tier| Usage { images: 2, ..detail(UsageDetail { tier, ..PLAIN }) };
+    let [halving, other] = [true, false].map(|halves_pictures| PriceList { halves_pictures, ..list.clone() });
+    for (list, tier, nanos) in
+        [(&halving, ServiceTier::Batch, 3), (&halving, ServiceTier::Standard, 6), (&other, ServiceTier::Batch, 6)]
+    {
+        assert_eq!(cost(&drawn(tier), &PriceCard::public(list.clone())), Some(nanos), "{tier:?}");
+    }
+    let set = PriceCard::set(RateTable::default(), [any].into());
+    assert_eq!(cost(&drawn(ServiceTier::Batch), &set), Some(6), "what an admin set stands for every tier");
+    let listed = |provider: &str| {
+        let query = PriceQuery {
+            provider,
+            model: "gpt-image-1",
+            region: "",
+            at: "2026-09-01T00:00:00Z".parse().expect("a time"),
+        };
+        PriceBook::builtin().deployed(query).map(|card| card.list.halves_pictures)
+    };
+    assert_eq!([listed("openai"), listed("azure-openai")], [Some(true); 2]);
 }
 
 #[test]

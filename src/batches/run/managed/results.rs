@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use gateway_domain::Usage;
 use gateway_domain::ports::{Blobs, OutsideError};
-use gateway_providers::batch_usage;
+use gateway_providers::{batch_pictures, batch_usage};
 use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,6 +34,8 @@ pub(super) const AT_ONCE: usize = 25;
 /// Where lines stand in the file, and which model they asked for, by what the client calls them.
 pub(super) struct LinePlaces {
     lines: AHashMap<[u8; 16], LinePlace>,
+    /// They ask for pictures.
+    draws: bool,
     /// Guardrails have their say of each answer.
     judges: bool,
 }
@@ -77,6 +79,9 @@ struct NativeAnswerBody {
     model: Option<String>,
     #[serde(default)]
     usage: Option<Box<RawValue>>,
+    /// What is read of all of it.
+    #[serde(skip)]
+    pictures: Option<Usage>,
 }
 
 /// One that belongs to a line of ours.
@@ -173,7 +178,7 @@ impl BatchRun {
             }
             self.pulse_lease().await?;
         }
-        Ok(LinePlaces { lines, judges })
+        Ok(LinePlaces { lines, draws: batch.endpoint.starts_with("/v1/images/"), judges })
     }
 
     /// False: this process takes leave.
@@ -300,7 +305,7 @@ impl SettledAnswers<'_> {
 
 impl NativeAnswerBody {
     fn used(&self) -> Option<Usage> {
-        batch_usage(self.usage.as_ref()?.get())
+        self.pictures.or_else(|| batch_usage(self.usage.as_ref()?.get()))
     }
 }
 
@@ -311,7 +316,10 @@ fn read_answer(line: &[u8], places: &LinePlaces) -> Option<FoundAnswer> {
     let (status, body) = answer.response.map_or((0, None), |response| (response.status_code, response.body));
     let is_good = (200..300).contains(&status) && answer.error.is_none_or(|error| error.is_null());
     let told = body.as_ref().filter(|_| places.judges).map(|body| Bytes::copy_from_slice(body.get().as_bytes()));
-    let body = body.and_then(|body| serde_json::from_str::<NativeAnswerBody>(body.get()).ok());
+    let body = body.and_then(|body| {
+        let pictures = if places.draws { batch_pictures(body.get().as_bytes()) } else { None };
+        Some(NativeAnswerBody { pictures, ..serde_json::from_str(body.get()).ok()? })
+    });
     let status = if status == 0 { 500 } else { status };
     Some(FoundAnswer { place, is_good, status, body, told, line: RawValue::from_string(text.to_owned()).ok()? })
 }
