@@ -2,11 +2,13 @@
 //! and at whichever node. A row beside the configuration says that it was, and of results with many lines how far: one node
 //! counts at a time, and what is about to be counted is noted before. Knows neither prices nor limits.
 
+mod claims;
 mod kept;
 mod made;
 mod names;
 mod turn;
 
+pub(crate) use claims::{ClaimedBy, RecordClaim};
 pub(crate) use kept::{BookedRecords, Knowledge};
 pub(crate) use made::NativeMade;
 pub(crate) use names::{LineKey, LineNames};
@@ -41,6 +43,8 @@ pub(crate) struct Bookings {
     /// Databases are asked here, never on a thread that serves requests.
     runtime: Handle,
     seats: Semaphore,
+    /// When this process began, in microseconds.
+    since: i64,
 }
 
 impl std::fmt::Debug for Bookings {
@@ -128,7 +132,7 @@ async fn found_or_added(owned: &dyn OwnedObjects, row: &OwnedObject) -> Result<B
 
 impl Bookings {
     pub(crate) fn new(owned: Arc<dyn OwnedObjects>, runtime: Handle) -> Self {
-        Self { owned, runtime, seats: Semaphore::new(COUNTS_AT_ONCE) }
+        Self { owned, runtime, seats: Semaphore::new(COUNTS_AT_ONCE), since: clock::now().micros() }
     }
 
     async fn apart<T: Send + 'static>(
@@ -137,16 +141,6 @@ impl Bookings {
     ) -> Result<T, StoreError> {
         let done = self.runtime.spawn(work).await;
         done.unwrap_or_else(|_| Err(StoreError::Unavailable("the work was given up".to_owned())))
-    }
-
-    /// Whether it is to be counted now, and by nobody else: it ended not long ago, and nobody came before.
-    pub(crate) async fn claim(&self, id: BookingId, owner: ObjectOwner, ended_secs: i64) -> Result<bool, StoreError> {
-        if !is_recent(ended_secs) {
-            return Ok(false);
-        }
-        let note = CountNote { is_done: true, ..CountNote::default() };
-        let (owned, row) = (self.owned.clone(), row(id.0, owner, KIND, (written(&note), KEPT_SECS)));
-        self.apart(async move { Ok(matches!(found_or_added(&*owned, &row).await?, BookingRow::New)) }).await
     }
 
     /// The right to count what one record tells of, unless it ended too long ago.
@@ -217,15 +211,6 @@ mod tests {
 
     pub(super) fn of_workspace(number: u128) -> ObjectOwner {
         ObjectOwner { org: OrgId(Uuid::nil()), workspace: WorkspaceId(Uuid::from_u128(number)) }
-    }
-
-    #[tokio::test]
-    async fn what_is_counted_in_one_go_is_claimed_once_and_not_when_it_is_old() {
-        let (bookings, owner) = (bookings().await, of_workspace(1));
-        let [one, old] = [b"a", b"b"].map(|name| BookingId::of(&[b"finetune", name]));
-        let claimed = async |id, ended| bookings.claim(id, owner, ended).await.expect("asked");
-        assert!(claimed(one, now_secs()).await && !claimed(one, now_secs()).await);
-        assert!(!claimed(old, now_secs() - RECENT_SECS - 60).await);
     }
 
     #[tokio::test]

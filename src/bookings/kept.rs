@@ -10,6 +10,7 @@ use gateway_domain::record::LogRecord;
 use gateway_store::journal::Gauge;
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Until then another node may come back that was about to count, and knows more. After it, it is held to be gone.
 const GONE_SECS: i64 = 3_600;
@@ -56,7 +57,11 @@ impl BookedRecords {
     }
 
     pub(crate) async fn has(&self, stamp: LineStamp, workspace: WorkspaceId) -> Result<bool, StoreError> {
-        Ok(self.store.get(stamp.id, Some(workspace)).await?.is_some())
+        self.has_record(stamp.id, workspace).await
+    }
+
+    pub(crate) async fn has_record(&self, id: Uuid, workspace: WorkspaceId) -> Result<bool, StoreError> {
+        Ok(self.store.get(id, Some(workspace)).await?.is_some())
     }
 
     /// Waits a little until the store has all that this node wrote down.

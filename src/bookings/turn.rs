@@ -35,9 +35,12 @@ pub(crate) struct CountingTurn {
 pub(crate) struct UnsureLines {
     /// The place of the last of them, in notes without names.
     #[serde(skip_serializing_if = "is_blank")]
-    to: u64,
+    pub(super) to: u64,
     #[serde(skip_serializing_if = "is_blank")]
-    lines: Vec<LineKey>,
+    pub(super) lines: Vec<LineKey>,
+    /// The one that counts all of it, where that is the record of a call.
+    #[serde(skip_serializing_if = "is_blank")]
+    pub(super) record: Option<Uuid>,
     /// By its data folder.
     pub(crate) node: String,
     /// When that began, in microseconds: their records are of this time.
@@ -163,7 +166,7 @@ impl CountingTurn {
         self.stamp(if is_placed { LineKey::of_place(number) } else { key })
     }
 
-    async fn noted(
+    pub(super) async fn noted(
         mut self,
         bookings: &Bookings,
         change: impl FnOnce(&mut CountNote),

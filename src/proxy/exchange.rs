@@ -353,7 +353,7 @@ impl<'a> Exchange<'a> {
         // What a batch used is counted line by line, and no look at it counts that again.
         let is_look = matches!(self.request.ask.route.operation, Operation::RetrieveBatch | Operation::CancelBatch);
         let is_apart = is_look || self.request.begins_batch().is_some();
-        let is_apart = is_apart || (record.usage().is_some() && self.was_counted(run).await);
+        let is_apart = is_apart || (record.usage().is_some() && self.was_counted(run, record.id).await);
         if let Some(llm) = record.llm_mut() {
             llm.usage = llm.usage.filter(|_| !is_apart).map(believed);
         }

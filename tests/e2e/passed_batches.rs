@@ -399,7 +399,7 @@ async fn counting_key(gateway: &Gateway) -> (String, String) {
     gateway.admin().workspace_key("limited", limits).await
 }
 
-async fn workspace_of(gateway: &Gateway, trace: &str) -> String {
+pub(crate) async fn workspace_of(gateway: &Gateway, trace: &str) -> String {
     let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
     text(&list["data"][0], "workspace_id")
 }
@@ -509,7 +509,7 @@ async fn lines_that_a_provider_tells_in_another_order_are_counted_once() {
 }
 
 /// Reads and changes what a node noted of the one thing that it counts.
-async fn note_of_counting(folder: &Path, workspace: &str, change: impl FnOnce(&mut Value)) {
+pub(crate) async fn note_of_counting(folder: &Path, workspace: &str, change: impl FnOnce(&mut Value)) {
     let url = DatabaseUrl::sqlite_file(folder.join("data/config.db"));
     let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
     let workspace = WorkspaceId(workspace.parse().expect("an id"));

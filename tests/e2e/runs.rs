@@ -6,6 +6,7 @@ use crate::clouds::integration;
 use crate::cluster::database;
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, reply};
 use crate::long_tail_areas::priced;
+use crate::passed_batches::{note_of_counting, workspace_of};
 use serde_json::{Value, json};
 
 const USAGE: (u64, u64) = (100, 50);
@@ -120,6 +121,37 @@ async fn a_run_is_paid_for_once_however_often_and_wherever_it_is_looked_at() {
     assert!(costs(&gateway, "shares", 4).await.is_empty(), "lists, steps and what goes on");
     look(&gateway, "/run_other", "other").send().await.expect(200);
     assert_eq!(costs(&gateway, "other", 1).await, [2.0], "another run is paid for by itself");
+}
+
+/// A node may be killed between its claim and its record, as its note is made to say here.
+#[tokio::test]
+async fn a_run_whose_record_a_killed_node_did_not_write_is_paid_for_by_a_later_look() {
+    let gateway = Gateway::start().await;
+    let _upstream = assistants_of(&gateway).await;
+    let look = async |gateway: &Gateway, trace: &str| {
+        let call = gateway.get("/v1/threads/thread_1/runs/run_done").key(WORKSPACE_KEY).provider("@cloud");
+        call.header("x-gateway-trace-id", trace).send().await.expect(200);
+        told(gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
+    };
+    assert_eq!(look(&gateway, "first").await, 2.0);
+    let (folder, workspace) = (gateway.folder(), workspace_of(&gateway, "first").await);
+    let record = gateway.admin().get("/logs?trace_id=first").await.expect(200).json()["data"][0]["id"].clone();
+    note_of_counting(&folder, &workspace, |note| {
+        assert_eq!((&note["unsure"]["record"], &note["is_done"]), (&record, &json!(false)), "{note}");
+        note["until"] = 0.into();
+    })
+    .await;
+    assert_eq!(look(&gateway, "alive").await, 0.0, "it writes its records itself");
+    let gateway = gateway.restart_after_kill(&[]).await;
+    assert_eq!(look(&gateway, "written").await, 0.0);
+    note_of_counting(&folder, &workspace, |note| {
+        assert_eq!(note["is_done"], true, "{note}");
+        note["is_done"] = false.into();
+        note["unsure"]["record"] = "0195a0aa-0000-7000-8000-000000000001".into();
+    })
+    .await;
+    assert_eq!(look(&gateway, "lost").await, 2.0);
+    assert_eq!(look(&gateway, "again").await, 0.0);
 }
 
 #[tokio::test]

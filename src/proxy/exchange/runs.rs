@@ -2,15 +2,17 @@
 //! the first answer that tells of the end, be it a stream or a look, at whichever node. Steps and lists tell of it once more and
 //! count nothing.
 
-use super::Exchange;
-use crate::bookings::BookingId;
+use super::{CallParts, Exchange};
+use crate::bookings::{BookingId, ClaimedBy, Knowledge, RecordClaim};
 use crate::clock;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
 use crate::proxy::{objects, own_objects, target};
 use gateway_domain::Operation;
+use gateway_domain::ports::StoreError;
 use gateway_providers::EndedRun;
 use http::Method;
+use uuid::Uuid;
 
 /// The call is about one run, whose answer must be read whole where it is no stream.
 pub(super) fn are_meant(request: &Request) -> bool {
@@ -44,16 +46,16 @@ pub(super) fn seen(request: &Request, outcome: &Outcome) -> Option<Box<EndedRun>
 }
 
 impl Exchange<'_> {
-    /// Whether what was told is of a run, and was counted with another call.
-    pub(super) async fn was_counted(&self, run: Option<Box<EndedRun>>) -> bool {
+    /// Whether what was told is of a run, and was counted with another call. `record`: of this one.
+    pub(super) async fn was_counted(&self, run: Option<Box<EndedRun>>, record: Uuid) -> bool {
         match run {
             None => false,
             // Boxed, as few calls have it.
-            Some(run) => !Box::pin(self.counts_run(&run)).await,
+            Some(run) => !Box::pin(self.counts_run(&run, record)).await,
         }
     }
 
-    async fn counts_run(&self, run: &EndedRun) -> bool {
+    async fn counts_run(&self, run: &EndedRun, record: Uuid) -> bool {
         let Ok(aim) = target::resolve_place(self.routing.plan.leaf(), self.routing.inline, self.request) else {
             return true;
         };
@@ -62,14 +64,38 @@ impl Exchange<'_> {
         // What a call brought to its end has ended now, whatever the clock of its server says.
         let told = run.ended_secs.filter(|_| self.request.ask.method == Method::GET);
         let ended = told.unwrap_or_else(|| clock::now().secs());
-        match self.parts.bookings.claim(id, own_objects::owner(self.request), ended).await {
-            Ok(is_first) => is_first,
+        match self.claims(id, ended, record).await {
+            Ok(is_ours) => is_ours,
             Err(e) => {
                 tracing::warn!(error = %e, "whether a run was counted before is not known");
                 // A look can be repeated, and the next one counts it; what made the run go on cannot.
                 self.request.ask.method != Method::GET
             }
         }
+    }
+
+    async fn claims(&self, id: BookingId, ended_secs: i64, record: Uuid) -> Result<bool, StoreError> {
+        let CallParts { bookings, booked_records, .. } = self.parts;
+        let (owner, by) = (own_objects::owner(self.request), ClaimedBy { record, node: &booked_records.node });
+        let (turn, earlier) = match bookings.claim((id, owner), ended_secs, by).await? {
+            RecordClaim::Ours => return Ok(true),
+            RecordClaim::Past => return Ok(false),
+            RecordClaim::Unsure(turn, earlier) => (turn, earlier),
+        };
+        let known = match turn.unsure() {
+            Some((unsure, _)) => booked_records.knowledge(unsure).await,
+            None => Knowledge::Later,
+        };
+        let was_counted = match known {
+            Knowledge::Later => return Ok(false),
+            Knowledge::Never => true,
+            Knowledge::ByRecord => booked_records.has_record(earlier, owner.workspace).await?,
+        };
+        if was_counted {
+            turn.end(bookings, true).await?;
+            return Ok(false);
+        }
+        turn.claims(bookings, by).await
     }
 }
 
