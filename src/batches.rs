@@ -21,7 +21,7 @@ mod write;
 
 pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
-pub(crate) use guest::{AnswerToJudge, BookedAnswer, LineCallers, LineGuest, LineTask};
+pub(crate) use guest::{AnswerToJudge, BookedAnswer, LineCallers, LineGuest, LineRecord, LineTask};
 pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
 pub(crate) use lines::MOST_LINE;
 pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};

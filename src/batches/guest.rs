@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 /// After its answer a request is over at once: whoever was not told by then is not told at all.
 const COST_WITHIN: Duration = Duration::from_secs(5);
@@ -45,8 +46,20 @@ pub(crate) struct BookedAnswer {
     pub(crate) native: Option<Bytes>,
     /// Guardrails have their say of it before it is told.
     pub(crate) judged: Option<AnswerToJudge>,
-    /// False: an earlier run may have counted it.
+    /// False: an earlier run may have counted it, and nobody can say.
     pub(crate) is_counted: bool,
+    /// That it is counted with, where that is to be found again.
+    pub(crate) record: Option<LineRecord>,
+}
+
+/// The record of a line that a provider answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineRecord {
+    pub(crate) id: Uuid,
+    /// In microseconds.
+    pub(crate) at: i64,
+    /// A node that may have written it, by its data folder.
+    pub(crate) doubted_by: Option<Arc<str>>,
 }
 
 /// An answer that guardrails judge.
@@ -162,7 +175,6 @@ impl Drop for LinePass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     #[test]
     fn a_pass_is_good_for_one_line() {

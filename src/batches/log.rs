@@ -4,13 +4,16 @@
 use super::write::{BlobWriter, new_blob};
 use super::{KEPT_SECS, LOG};
 use crate::batches::document::{LineCounts, LineUsage};
+use crate::batches::guest::LineRecord;
 use crate::batches::lines::{LineReader, line_at};
+use crate::ids;
 use ahash::{AHashMap, AHashSet};
-use gateway_domain::OrgId;
 use gateway_domain::ports::{BlobError, Blobs, NewBlob};
+use gateway_domain::{OrgId, Timestamp};
 use gateway_guardrails::HookResult;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -35,6 +38,12 @@ pub(super) struct LineDone {
 #[serde(rename_all = "snake_case")]
 pub(super) enum LogEntry {
     Sent(Vec<u64>),
+    /// Of lines that a provider answered: they are about to be counted.
+    Counting {
+        #[serde(rename = "n")]
+        numbers: Vec<u64>,
+        by: Arc<CountedBy>,
+    },
     Done(LineDone),
     /// What guardrails said of a line that then went up to a provider.
     Judged {
@@ -42,6 +51,15 @@ pub(super) enum LogEntry {
         number: u64,
         said: LineSaid,
     },
+}
+
+/// Who counts lines.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CountedBy {
+    /// By its data folder.
+    pub(super) node: Arc<str>,
+    /// Since when, in microseconds: their records are of this time.
+    pub(super) at: i64,
 }
 
 /// What guardrails said of a line, for when its answer is there.
@@ -58,8 +76,8 @@ pub(super) type EntryPlace = (Uuid, u64, usize);
 #[derive(Debug, Default)]
 pub(super) struct EarlierRuns {
     pub(super) done: AHashSet<u64>,
-    /// Asked, and nobody knows what came of it.
-    pub(super) doubtful: AHashSet<u64>,
+    /// Asked, or about to be counted, and nobody knows what came of it.
+    pub(super) doubtful: AHashMap<u64, Option<Arc<CountedBy>>>,
     /// Of which guardrails said something before they went up.
     pub(super) judged: AHashMap<u64, EntryPlace>,
     pub(super) counts: LineCounts,
@@ -70,7 +88,13 @@ pub(super) struct EarlierRuns {
 impl EarlierRuns {
     pub(super) fn note(&mut self, entry: &LogEntry) {
         match entry {
-            LogEntry::Sent(numbers) => self.doubtful.extend(numbers),
+            LogEntry::Sent(numbers) => self.doubtful.extend(numbers.iter().map(|number| (*number, None))),
+            LogEntry::Counting { numbers, by } => {
+                for number in numbers {
+                    // Whoever goes on with it later keeps to the record that it was to have first.
+                    self.doubtful.entry(*number).or_insert_with(|| Some(by.clone()));
+                }
+            }
             LogEntry::Done(done) => self.finished(done),
             LogEntry::Judged { .. } => {}
         }
@@ -84,6 +108,16 @@ impl EarlierRuns {
         self.note(entry);
     }
 
+    /// The record of a line that is about to be counted. `None`: nobody can say whether it was counted before.
+    pub(super) fn record(&self, batch: Uuid, number: u64, now: &CountedBy) -> Option<LineRecord> {
+        let earlier = match self.doubtful.get(&number) {
+            None => None,
+            Some(by) => Some(by.as_deref()?),
+        };
+        let at = earlier.unwrap_or(now).at;
+        Some(LineRecord { id: id_of_record((batch, number), at), at, doubted_by: earlier.map(|by| by.node.clone()) })
+    }
+
     pub(super) fn finished(&mut self, done: &LineDone) {
         if !self.done.insert(done.number) {
             return;
@@ -95,6 +129,12 @@ impl EarlierRuns {
         self.usage.output += done.usage.output;
         self.cost = self.cost.saturating_add(done.cost);
     }
+}
+
+/// That of a line's record, where it was about to be counted then.
+fn id_of_record((batch, number): (Uuid, u64), at: i64) -> Uuid {
+    let digest = Sha256::new().chain_update(batch.as_bytes()).chain_update(number.to_le_bytes()).finalize();
+    ids::of(Timestamp(at), std::array::from_fn(|place| digest[place]))
 }
 
 /// Closes the log of an earlier run. One that is not there yet is begun and closed, so that a run which comes to that only
@@ -216,6 +256,25 @@ mod tests {
     fn done(number: u64, is_good: bool) -> LogEntry {
         let line = RawValue::from_string("{}".to_owned()).expect("JSON");
         LogEntry::Done(LineDone { number, is_good, usage: LineUsage { input: 2, output: 1 }, cost: 7, line })
+    }
+
+    #[test]
+    fn what_was_about_to_be_counted_keeps_its_record_until_it_is_done() {
+        let by = |node: &str, at| Arc::new(CountedBy { node: node.into(), at });
+        let counting = |numbers: &[u64], by| LogEntry::Counting { numbers: numbers.to_vec(), by };
+        let mut replayed = EarlierRuns::default();
+        let (first, second, now) = (by("here", 1_000_000), by("there", 2_000_000), by("here", 3_000_000));
+        for entry in [counting(&[1, 2, 3], first), done(2, true), LogEntry::Sent(vec![4]), counting(&[1, 2, 4], second)]
+        {
+            let text = serde_json::to_string(&entry).expect("text");
+            replayed.note(&serde_json::from_str(&text).expect("it reads back"));
+        }
+        let record =
+            |number| replayed.record(Uuid::from_u128(7), number, &now).map(|record| (record.at, record.doubted_by));
+        assert_eq!([record(1), record(3)], [1, 3].map(|_| Some((1_000_000, Some("here".into())))));
+        assert_eq!((record(4), record(5)), (None, Some((3_000_000, None))), "nobody knows of one without a time");
+        let id = |number| replayed.record(Uuid::from_u128(7), number, &now).map(|record| record.id);
+        assert!(id(1) != id(3) && id(1) == id(1));
     }
 
     #[test]

@@ -324,7 +324,7 @@ impl BatchRun {
                 }
             }
             for line in fresh {
-                let again = done.doubtful.contains(&line.number);
+                let again = done.doubtful.contains_key(&line.number);
                 asking.spawn(sender.clone().ask(line, again));
             }
             if asking.is_empty() && (exhausted || halt.is_some()) {

@@ -22,6 +22,8 @@ pub(crate) struct Runner {
     pub(crate) live: Arc<ConfigHandle>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
+    /// By its data folder.
+    pub(crate) node: Arc<str>,
     /// Runs that are under way.
     pub(crate) runs: InFlight,
     pub(crate) draining: Box<dyn Fn() -> bool + Send + Sync>,

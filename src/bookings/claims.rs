@@ -22,13 +22,12 @@ pub(crate) enum RecordClaim {
     /// It was counted, or somebody counts it, or it ended too long ago.
     Past,
     /// A process that is no more was about to count it with a record, which it wrote or did not.
-    Unsure(CountingTurn, Uuid),
+    Unsure(Box<CountingTurn>, Uuid),
 }
 
 impl ClaimedBy<'_> {
     fn note(self) -> CountNote {
-        let (node, at) = (self.node.to_owned(), clock::now().micros());
-        let unsure = UnsureLines { record: Some(self.record), node, at, ..UnsureLines::default() };
+        let unsure = UnsureLines::of(self.node, clock::now().micros()).with_record(self.record);
         CountNote { until: now_secs() + TURN_SECS, unsure: Some(unsure), ..CountNote::default() }
     }
 }
@@ -51,14 +50,17 @@ impl Bookings {
         };
         let before: CountNote = read(&found)?;
         let unsure = before.unsure.as_ref().filter(|unsure| {
-            // This very process writes it yet, or did.
-            let is_alive = unsure.node == by.node && unsure.at >= self.since;
-            !before.is_done && before.until <= now_secs() && !is_alive
+            !before.is_done && before.until <= now_secs() && !self.is_of_this_process(unsure, by.node)
         });
         let record = unsure.and_then(|unsure| unsure.record);
         Ok(record.map_or(RecordClaim::Past, |record| {
-            RecordClaim::Unsure(CountingTurn::new((id, owner), found.version, before), record)
+            RecordClaim::Unsure(Box::new(CountingTurn::new((id, owner), found.version, before)), record)
         }))
+    }
+
+    /// This very process, on this data folder, writes it yet, or did.
+    pub(crate) fn is_of_this_process(&self, unsure: &UnsureLines, node: &str) -> bool {
+        unsure.node == node && unsure.at >= self.since
     }
 }
 

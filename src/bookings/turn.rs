@@ -35,9 +35,9 @@ pub(crate) struct CountingTurn {
 pub(crate) struct UnsureLines {
     /// The place of the last of them, in notes without names.
     #[serde(skip_serializing_if = "is_blank")]
-    pub(super) to: u64,
+    to: u64,
     #[serde(skip_serializing_if = "is_blank")]
-    pub(super) lines: Vec<LineKey>,
+    lines: Vec<LineKey>,
     /// The one that counts all of it, where that is the record of a call.
     #[serde(skip_serializing_if = "is_blank")]
     pub(super) record: Option<Uuid>,
@@ -59,6 +59,17 @@ struct CountedPart {
 pub(crate) struct LineStamp {
     pub(crate) id: Uuid,
     pub(crate) at: Timestamp,
+}
+
+impl UnsureLines {
+    /// Of a node that was about to count something since then.
+    pub(crate) fn of(node: &str, at: i64) -> Self {
+        Self { node: node.to_owned(), at, ..Self::default() }
+    }
+
+    pub(super) fn with_record(self, record: Uuid) -> Self {
+        Self { record: Some(record), ..self }
+    }
 }
 
 impl CountingTurn {
@@ -91,9 +102,9 @@ impl CountingTurn {
         lines: Vec<LineKey>,
         node: &str,
     ) -> Result<Option<Self>, StoreError> {
-        let (node, at) = (node.to_owned(), clock::now().micros());
+        let unsure = UnsureLines { lines, ..UnsureLines::of(node, clock::now().micros()) };
         self.noted(bookings, |note| {
-            note.unsure = Some(UnsureLines { lines, node, at, ..UnsureLines::default() });
+            note.unsure = Some(unsure);
             note.until = now_secs() + TURN_SECS;
         })
         .await

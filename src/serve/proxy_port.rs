@@ -114,7 +114,8 @@ pub(super) fn serve(
 fn runner(gateway: &Gateway, drain: &Arc<Drain>) -> Runner {
     let (batches, live, drain) = (gateway.batches.clone(), gateway.live.clone(), drain.clone());
     let (budget, records, runs) = (gateway.budget.clone(), gateway.records.clone(), drain.runs());
-    Runner { batches, live, budget, records, runs, draining: Box::new(move || drain.is_draining()) }
+    let node = gateway.calls.booked_records.node.as_str().into();
+    Runner { batches, live, budget, records, node, runs, draining: Box::new(move || drain.is_draining()) }
 }
 
 /// Goes on with calls whose node fell silent, until the process takes leave.

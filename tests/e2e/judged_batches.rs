@@ -132,6 +132,54 @@ async fn a_batch_whose_answers_were_being_judged_when_its_node_died_ends_once_an
     assert_eq!(provider.made(), 1);
 }
 
+/// One of two answers had its record when the node died, and the other was still being judged.
+#[tokio::test]
+async fn answers_that_a_killed_node_was_about_to_count_are_counted_once() {
+    let gateway = Gateway::with(FAST).await;
+    let (_, upstream) = NativeProvider::start(1).await;
+    let open = Arc::<AtomicBool>::default();
+    let is_open = open.clone();
+    let webhook = Upstream::scripted(move |mut peer| {
+        let open = is_open.clone();
+        async move {
+            while let Some(seen) = peer.request().await {
+                while !open.load(SeqCst) && !seen.text().contains("line-0") {
+                    peer.pause(20).await;
+                }
+                if !peer.send(reply::json(200, &json!({ "verdict": true }))).await {
+                    return;
+                }
+            }
+        }
+    });
+    let webhook = webhook.await;
+    let check = json!({ "default.webhook": { "webhookURL": webhook.url(), "timeout": 9000 }, "deny": true });
+    let config = with(crate::harness::gateway::target(&upstream), json!({ "output_guardrails": [check] }));
+    let limits = json!({ "usage_limits": { "credit_limit": 1_000, "type": "tokens" } });
+    let (key_id, key) = gateway.admin().workspace_key("counted", limits).await;
+    let content = three("gpt-4o-mini");
+    let parts = [("purpose", None, b"batch".as_slice()), ("file", Some("f"), content.as_bytes())];
+    let form = crate::area_forms::form(&parts);
+    let made = gateway.post("/v1/files").key(&key).body(crate::area_forms::FORM, form).send().await.expect(200).json();
+    let call = gateway.post("/v1/batches").key(&key).config(&config).json(&by_provider(&text(&made, "id")));
+    let id = text(&call.send().await.expect(200).json(), "id");
+    said(&gateway, &format!("{id}-1")).await;
+    let none = gateway.admin().get(&format!("/logs?trace_id={id}-3")).await.expect(200).json();
+    assert_eq!(none["total"], 0, "{none}");
+    let gateway = gateway.restart_after_kill(FAST).await;
+    open.store(true, SeqCst);
+    eventually("the batch to end", || async {
+        let batch = gateway.get(&format!("/v1/batches/{id}")).key(&key).send().await.expect(200).json();
+        (batch["status"] == "completed").then_some(())
+    })
+    .await;
+    for number in [1, 3] {
+        said(&gateway, &format!("{id}-{number}")).await;
+    }
+    let shown = gateway.admin().get(&format!("/api-keys/{key_id}")).await.expect(200).json();
+    assert_eq!(shown["usage_limits"]["current_usage"], 16, "two lines of eight tokens each: {shown}");
+}
+
 #[tokio::test]
 async fn another_output_takes_the_place_of_the_one_that_is_being_judged() {
     let gateway = Gateway::with(FAST).await;

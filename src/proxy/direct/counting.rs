@@ -37,7 +37,7 @@ impl BatchReader<'_> {
         let id = BookingId::of(&[b"batch", &keeper, native.as_bytes()]);
         match bookings.begin(id, own_objects::owner(self.asked.0)).await {
             Ok(Some(turn)) => {
-                if let Err(why) = self.count_all(found, turn).await {
+                if let Err(why) = Box::pin(self.count_all(found, turn)).await {
                     tracing::warn!(batch = native, why, "the results of a provider's batch were not all counted");
                 }
             }
@@ -189,6 +189,7 @@ impl BatchReader<'_> {
             native: None,
             judged: None,
             is_counted: true,
+            record: None,
         };
         book(self.calls, (&read.request, self.asked.1), &booked).await.map(Some)
     }

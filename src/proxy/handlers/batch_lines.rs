@@ -1,18 +1,20 @@
 //! Lines of a batch that a provider runs itself. They come by the door as all lines do, and nothing is asked: one that is to
 //! go up is told as it would be asked, and one that was answered is counted, in the place of the exchange.
 
-use crate::batches::{AnswerToJudge, BookedAnswer, LineTask};
+use crate::batches::{AnswerToJudge, BookedAnswer, LineRecord, LineTask};
+use crate::bookings::{Knowledge, UnsureLines};
 use crate::guardrails::HookNotes;
 use crate::proxy::body::BodyError;
 use crate::proxy::client::answer_early;
 use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
-use crate::proxy::exchange::{JudgedLine, LedLine, LineJudge, LineRead, LineTarget, book, denied};
+use crate::proxy::exchange::{CallParts, JudgedLine, LedLine, LineJudge, LineRead, LineTarget, book, denied};
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::refused::Refused;
 use crate::proxy::request::Request;
 use bytes::Bytes;
-use gateway_domain::{Fault, FaultKind};
+use gateway_domain::record::LogRecord;
+use gateway_domain::{Fault, FaultKind, Timestamp};
 use gateway_guardrails::{DENIED_TYPE, HookResult};
 use gateway_providers::native_batches::BatchPlace;
 use http::HeaderMap;
@@ -59,6 +61,14 @@ struct ToldAnswer<'a> {
     body: &'a RawValue,
 }
 
+/// One that is found again where a run must know whether it was written.
+fn named(mut record: Box<LogRecord>, by: Option<&LineRecord>) -> Box<LogRecord> {
+    if let Some(by) = by {
+        (record.id, record.created_at) = (by.id, Timestamp(by.at));
+    }
+    record
+}
+
 impl Gateway {
     pub(in crate::proxy) async fn book(
         &self,
@@ -91,22 +101,25 @@ impl Gateway {
         }
         let routing = self.prepare(request).await?;
         let line = LedLine { request, routing: &routing, client };
+        let is_counted = booked.is_counted && !self.was_counted(line.request, booked.record.as_ref()).await;
         let read = match (&booked.native, &booked.judged) {
             (Some(native), _) => LineTarget::of(line.request, &routing)?.read(booked.status, native),
             (None, Some(AnswerToJudge { told: Some(told), .. })) => {
                 LineRead { status: booked.status, body: told.clone(), usage: booked.usage, model: booked.model.clone() }
             }
             _ => {
-                ctx.records.push(book(&self.calls, (request, &routing), booked).await?);
-                return Ok(json!({ "counted": true }).to_string().into());
+                if is_counted {
+                    let record = book(&self.calls, (request, &routing), booked).await?;
+                    ctx.records.push(named(record, booked.record.as_ref()));
+                }
+                return Ok(json!({ "counted": is_counted }).to_string().into());
             }
         };
         let (told, notes) = self.judged(line, booked.judged.as_ref(), &read).await?;
-        if booked.is_counted {
-            let (status, asked, model) = (read.status, booked.asked.clone(), read.model.clone());
-            let usage = read.usage;
-            let booked = BookedAnswer { status, asked, model, usage, native: None, judged: None, is_counted: true };
-            let mut record = book(&self.calls, (request, &routing), &booked).await?;
+        if is_counted {
+            let (status, model, usage) = (read.status, read.model.clone(), read.usage);
+            let read = BookedAnswer { status, model, usage, native: None, judged: None, ..booked.clone() };
+            let mut record = named(book(&self.calls, (request, &routing), &read).await?, booked.record.as_ref());
             record.status = told.status;
             record.fault = record.fault.or(told.is_denied.then_some(DENIED_TYPE));
             ctx.records.push_noted(record, notes);
@@ -117,6 +130,25 @@ impl Gateway {
         Ok(serde_json::to_vec(&ToldAnswer { status: told.status, input, output, body: &body })
             .unwrap_or_default()
             .into())
+    }
+
+    /// Whether an earlier run counted a line, or must be held to have done so, since nothing may be paid for twice.
+    async fn was_counted(&self, request: &Request, record: Option<&LineRecord>) -> bool {
+        let Some((record, node)) = record.and_then(|record| Some((record, record.doubted_by.as_deref()?))) else {
+            return false;
+        };
+        let CallParts { bookings, booked_records, .. } = &*self.calls;
+        let unsure = UnsureLines::of(node, record.at);
+        if bookings.is_of_this_process(&unsure, &booked_records.node) {
+            return true;
+        }
+        match booked_records.knowledge(&unsure).await {
+            Knowledge::ByRecord => {
+                let workspace = request.caller.tenant.workspace.id;
+                booked_records.has_record(record.id, workspace).await.unwrap_or(true)
+            }
+            Knowledge::Never | Knowledge::Later => true,
+        }
     }
 
     /// What guardrails make of an answer. Where they cannot be had at all it is not told: the reason is, as to whoever asks

@@ -10,7 +10,7 @@ use super::results::{AT_ONCE, LinePlaces, answer_lines};
 use super::{read_bytes, read_within};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, LineUsage};
-use crate::batches::guest::BookedAnswer;
+use crate::batches::guest::{BookedAnswer, LineRecord};
 use crate::batches::keep::KeepError;
 use crate::batches::lines::{FileLine, LineReader, line_at};
 use crate::batches::log::{EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
@@ -213,8 +213,8 @@ impl BatchRun {
         Ok(())
     }
 
-    /// Each is noted before it is counted, so that none is counted twice; one that an earlier run was about to count when
-    /// it died is not counted again.
+    /// Each is noted before it is counted, so that none is counted twice; whether one was that an earlier run was about to
+    /// count when it died is found out by its record, where that can be.
     async fn put_down(
         &mut self,
         book: &AnswerBook,
@@ -226,12 +226,14 @@ impl BatchRun {
         if found.is_empty() {
             return Ok(());
         }
-        log.note(&[LogEntry::Sent(found.iter().map(|answer| answer.line.number).collect())]).await.map_err(lost_log)?;
-        let (earlier, judges) = (&*done, book.judges);
+        let by = self.counted_by();
+        let numbers = found.iter().map(|answer| answer.line.number).collect();
+        log.note(&[LogEntry::Counting { numbers, by: by.clone() }]).await.map_err(lost_log)?;
+        let (earlier, judges, batch) = (&*done, book.judges, self.id());
         let counted = found.into_iter().map(async |answer| {
             let number = answer.line.number;
             let said = if judges { said_of(&book.blobs, earlier, number).await? } else { None };
-            book.line(answer, !earlier.doubtful.contains(&number), (judges, said)).await
+            book.line(answer, earlier.record(batch, number, &by), (judges, said)).await
         });
         let counted: Result<Vec<LineDone>, RunBroken> = join_all(counted).await.into_iter().collect();
         let counted: Vec<LogEntry> = counted?.into_iter().map(LogEntry::Done).collect();
@@ -253,7 +255,7 @@ impl AnswerBook {
     async fn line(
         &self,
         found: FoundLine,
-        is_counted: bool,
+        record: Option<LineRecord>,
         (judges, said): (bool, Option<LineSaid>),
     ) -> Result<LineDone, RunBroken> {
         let LineStand { number, at, length } = found.line;
@@ -272,7 +274,8 @@ impl AnswerBook {
             LineEnd::Other(other) => (200, Some(other.body)),
         };
         let judged = judges.then(|| to_judge(said, None));
-        let booked = BookedAnswer { status, asked: None, model: None, usage: None, native, judged, is_counted };
+        let (asked, is_counted) = (None, record.is_some());
+        let booked = BookedAnswer { status, asked, model: None, usage: None, native, judged, is_counted, record };
         match self.sender.read(number, body, booked).await {
             Some((read, cost)) => Ok(answered_line(self.sender.batch, &custom_id, number, &read, cost)),
             None => Ok(without(UNREADABLE)),

@@ -5,13 +5,14 @@ use super::judged::{UNREADABLE, answered_line, to_judge};
 use super::{BatchRun, Halt, LineSender, RunBroken, RunEnd};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, BatchStatus, LineUsage};
-use crate::batches::guest::BookedAnswer;
+use crate::batches::guest::{BookedAnswer, LineRecord};
 use crate::batches::keep::{KeepError, now_secs};
 use crate::batches::lines::{FileLine, LineReader, MOST_LINE, line_at};
-use crate::batches::log::{EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
+use crate::batches::log::{CountedBy, EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
 use crate::batches::native::NativeBatch;
 use crate::batches::run::line::{line_id, unanswered};
 use crate::batches::run::{PULSE, lost_log};
+use crate::clock;
 use crate::downloads::moved_to;
 use crate::upstream::http1::{Response, ResponseLines};
 use ahash::AHashMap;
@@ -215,8 +216,13 @@ impl BatchRun {
         }
     }
 
-    /// Each is noted before it is counted, so that none is counted twice; one that an earlier run was about to count when
-    /// it died is not counted again.
+    /// Who counts, from now on.
+    pub(super) fn counted_by(&self) -> Arc<CountedBy> {
+        Arc::new(CountedBy { node: self.runner.node.clone(), at: clock::now().micros() })
+    }
+
+    /// Each is noted before it is counted, so that none is counted twice; whether one was that an earlier run was about to
+    /// count when it died is found out by its record, where that can be.
     async fn count(
         &mut self,
         settling: &SettledAnswers<'_>,
@@ -229,19 +235,19 @@ impl BatchRun {
         if found.is_empty() {
             return Ok(());
         }
-        log.note(&[LogEntry::Sent(found.iter().map(|answer| answer.place.number).collect())])
-            .await
-            .map_err(lost_log)?;
-        let earlier = &*done;
+        let by = self.counted_by();
+        let numbers = found.iter().map(|answer| answer.place.number).collect();
+        log.note(&[LogEntry::Counting { numbers, by: by.clone() }]).await.map_err(lost_log)?;
+        let (earlier, batch) = (&*done, self.id());
         let counted = found.into_iter().map(async |answer| {
             let number = answer.place.number;
-            let is_counted = !earlier.doubtful.contains(&number);
+            let record = earlier.record(batch, number, &by);
             // Where there is no answer there is nothing to be judged.
             if !judges || answer.told.is_none() {
-                return Ok(settling.booked(answer, is_counted).await);
+                return Ok(settling.booked(answer, record).await);
             }
             let said = said_of(&settling.blobs, earlier, number).await?;
-            settling.judged(answer, is_counted, said).await
+            settling.judged(answer, record, said).await
         });
         let counted: Result<Vec<LineDone>, RunBroken> = join_all(counted).await.into_iter().collect();
         let counted: Vec<LogEntry> = counted?.into_iter().map(LogEntry::Done).collect();
@@ -262,12 +268,13 @@ struct SettledAnswers<'a> {
 
 impl SettledAnswers<'_> {
     /// As the provider told it.
-    async fn booked(&self, answer: FoundAnswer, is_counted: bool) -> LineDone {
+    async fn booked(&self, answer: FoundAnswer, record: Option<LineRecord>) -> LineDone {
         let FoundAnswer { place, is_good, status, body, line, .. } = answer;
         let usage = body.as_ref().and_then(NativeAnswerBody::used);
         let told = usage.map(|usage| LineUsage { input: usage.prompt(), output: usage.completion() });
         let (number, asked, model) = (place.number, place.asked, body.and_then(|body| body.model));
-        let booked = BookedAnswer { status, asked, model, usage, native: None, judged: None, is_counted: true };
+        let is_counted = record.is_some();
+        let booked = BookedAnswer { status, asked, model, usage, native: None, judged: None, is_counted, record };
         let cost = if is_counted { self.sender.book(number, booked).await } else { 0 };
         LineDone { number, is_good, usage: told.unwrap_or_default(), cost, line }
     }
@@ -276,7 +283,7 @@ impl SettledAnswers<'_> {
     async fn judged(
         &self,
         answer: FoundAnswer,
-        is_counted: bool,
+        record: Option<LineRecord>,
         said: Option<LineSaid>,
     ) -> Result<LineDone, RunBroken> {
         let FoundAnswer { place, status, body, told, .. } = answer;
@@ -290,7 +297,8 @@ impl SettledAnswers<'_> {
         let usage = body.as_ref().and_then(NativeAnswerBody::used);
         let model = body.and_then(|body| body.model);
         let judged = Some(to_judge(said, told));
-        let booked = BookedAnswer { status, asked, model, usage, native: None, judged, is_counted };
+        let is_counted = record.is_some();
+        let booked = BookedAnswer { status, asked, model, usage, native: None, judged, is_counted, record };
         let batch = self.sender.batch;
         Ok(match self.sender.read(number, content, booked).await {
             Some((read, cost)) => answered_line(batch, &custom_id, number, &read, cost),
