@@ -15,7 +15,7 @@ pub use mail::{BudgetMail, MAIL_JOB, deliver_mail, mail_budget};
 use crate::app::App;
 use finding::AlertFinding;
 use gateway_domain::alert::{ALERT_JOB, AlertMessage, AlertStanding};
-use gateway_domain::ports::{Enqueued, NewJob, StoreError};
+use gateway_domain::ports::{Enqueued, JobBounds, NewJob, StoreError};
 use gateway_domain::resource::alert::AlertKind;
 use gateway_domain::snapshot::SavedAlert;
 use gateway_domain::time::Timestamp;
@@ -155,6 +155,7 @@ async fn told_once(
         wait: Duration::ZERO,
         most_tries: deliver::TRIES,
         most_open: MOST_UNDER_WAY,
+        bounds: JobBounds::default(),
     };
     let is_new = match app.jobs.enqueue(&job).await? {
         Enqueued::New => true,

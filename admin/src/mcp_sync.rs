@@ -10,7 +10,7 @@ use crate::resource::Row;
 use crate::resource::outbound::settings;
 use gateway_domain::id::{McpIntegrationId, OrgId};
 use gateway_domain::ports::{
-    Batch, Enqueued, Hastened, JobEnd, JobStanding, LeasedJob, McpLine, McpLineTo, NewJob, StoreError,
+    Batch, Enqueued, Hastened, JobBounds, JobEnd, JobStanding, LeasedJob, McpLine, McpLineTo, NewJob, StoreError,
 };
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpIntegration, McpSync, McpTransport, program_of};
@@ -88,6 +88,7 @@ pub async fn plan_mcp_syncs(app: &App, planned: &mut BTreeSet<Uuid>, every: Dura
             wait: every.mul_f64(f64::from(share + 1) / 256.0),
             most_tries: TRIES,
             most_open: MOST_OPEN,
+            bounds: JobBounds::default(),
         };
         match app.jobs.enqueue(&job).await? {
             Enqueued::New | Enqueued::Known => drop(planned.insert(id)),

@@ -52,8 +52,8 @@ pub use feedbacks::{FeedbackKept, FeedbackPlace, Feedbacks};
 pub use id_seal::IdSeal;
 pub use intake::{RecordClaims, RecordIntake, ToldUsage};
 pub use jobs::{
-    Enqueued, Hastened, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES,
-    NewJob,
+    Enqueued, Hastened, Job, JobBacklog, JobBounds, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob,
+    MOST_JOB_BYTES, NewJob, PartBound,
 };
 pub use kept_answers::{ANSWERS_KEPT_MICROS, AnswerMark, KeptAnswers};
 pub use kept_objects::{KeptObject, KeptObjects, MOST_KEPT_ASKED};

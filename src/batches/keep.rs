@@ -11,7 +11,7 @@ use bytes::Bytes;
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{
-    BlobError, Enqueued, MOST_BLOB_PIECE, NewBlob, NewJob, OwnedObject, OwnedPlace, StoreError,
+    BlobError, Enqueued, JobBounds, MOST_BLOB_PIECE, NewBlob, NewJob, OwnedObject, OwnedPlace, StoreError,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -210,6 +210,7 @@ impl Batches {
             wait: Duration::ZERO,
             most_tries: 20,
             most_open: MOST_OPEN,
+            bounds: JobBounds::default(),
         };
         match self.jobs.enqueue(&job).await {
             Ok(Enqueued::New | Enqueued::Known) => {}

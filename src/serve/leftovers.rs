@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::metrics::{Readings, Shape};
     use gateway_domain::OrgId;
-    use gateway_domain::ports::{AnswerMark, BlobBounds, JobEnd, NewBlob, NewJob, OauthClient};
+    use gateway_domain::ports::{AnswerMark, BlobBounds, JobBounds, JobEnd, NewBlob, NewJob, OauthClient};
     use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
     use std::time::Duration;
     use uuid::Uuid;
@@ -239,10 +239,10 @@ mod tests {
             created_at: crate::clock::now(),
         };
         assert!(database.mark(&mark).await.expect("marked"));
-        let (org, wait) = (OrgId(Uuid::nil()), Duration::ZERO);
+        let (org, wait, bounds) = (OrgId(Uuid::nil()), Duration::ZERO, JobBounds::default());
         for n in 1..=2 {
             let (id, payload, progress) = (Uuid::from_u128(n), String::new(), String::new());
-            let job = NewJob { id, kind: "batch", org, payload, progress, wait, most_tries: 1, most_open: 9 };
+            let job = NewJob { id, kind: "batch", org, payload, progress, wait, most_tries: 1, most_open: 9, bounds };
             database.enqueue(&job).await.expect("queued");
         }
         let taken = database.take(&["batch"], wait).await.expect("taken").expect("one is due");

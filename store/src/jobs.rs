@@ -5,8 +5,8 @@ use crate::database::{Database, Side};
 use crate::session::{Row, Session, Value};
 use crate::work::now;
 use gateway_domain::ports::{
-    Enqueued, Fut, Hastened, Job, JobBacklog, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES,
-    NewJob, StoreError,
+    Enqueued, Fut, Hastened, Job, JobBacklog, JobBounds, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob,
+    MOST_JOB_BYTES, NewJob, StoreError,
 };
 use gateway_domain::{OrgId, Timestamp};
 use sqlx::Error;
@@ -15,16 +15,20 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const INSERT: &str = "INSERT INTO job \
-    (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at) \
-    SELECT $1, $2, $3, 'waiting', $4, $9, '', 0, $5, NULL, 0, $6, $7, NULL \
-    WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8 \
+    (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at, part) \
+    SELECT $1, $2, $3, 'waiting', $4, $9, '', 0, $5, NULL, 0, $6, $7, NULL, $10 \
+    WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8{bounds} \
     ON CONFLICT (id) DO NOTHING RETURNING id";
 /// The same of one that runs from the beginning.
 const BEGIN: &str = "INSERT INTO job \
-    (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at) \
-    SELECT $1, $2, $3, 'running', $4, $9, '', 1, $5, $10, 0, $6, $7, NULL \
-    WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8 \
+    (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at, part) \
+    SELECT $1, $2, $3, 'running', $4, $9, '', 1, $5, $11, 0, $6, $7, NULL, $10 \
+    WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8{bounds} \
     ON CONFLICT (id) DO NOTHING RETURNING id";
+/// Beside the bound of an organisation; asked for by few.
+const WITHIN_PART: &str =
+    " AND (SELECT COUNT(*) FROM job WHERE part = $10 AND part <> '' AND kind = $2 AND ended_at IS NULL) < ";
+const WITHIN_ALL: &str = " AND (SELECT COUNT(*) FROM job WHERE kind = $2 AND ended_at IS NULL) < ";
 const IS_THERE: &str = "SELECT COUNT(*) FROM job WHERE id = $1";
 /// Runs that nobody will finish: cancelled, or lost too often.
 const GIVE_UP: &str = "UPDATE job SET token = NULL, ended_at = $1, \
@@ -88,7 +92,7 @@ impl Jobs for Database {
             let begin = async |mut session: Session<'_>| {
                 let now = now(&mut session).await?;
                 let values = [new_values(job, (now, later(now, lease))), vec![token.into()]].concat();
-                session.fetch(BEGIN, values, |_| Ok(())).await
+                session.fetch(within(BEGIN, job.bounds), values, |_| Ok(())).await
             };
             let is_new = !self.on(Side::Write, begin).await?.is_empty();
             Ok(is_new.then_some(JobLease { job: job.id, token }))
@@ -199,7 +203,7 @@ async fn enqueue(mut session: Session<'_>, job: &NewJob) -> Result<Enqueued, Err
     let mut transaction = session.begin().await?;
     let mut inside = transaction.session();
     let values = new_values(job, (now, later(now, job.wait)));
-    let is_new = !inside.fetch(INSERT, values, |_| Ok(())).await?.is_empty();
+    let is_new = !inside.fetch(within(INSERT, job.bounds), values, |_| Ok(())).await?.is_empty();
     let is_there = is_new || inside.fetch_int(IS_THERE, vec![job.id.into()]).await? > 0;
     transaction.commit().await?;
     Ok(match (is_new, is_there) {
@@ -221,7 +225,15 @@ fn new_values(job: &NewJob, (now, due): (i64, i64)) -> Vec<Value<'_>> {
         now.into(),
         i64::from(job.most_open).into(),
         job.progress.as_str().into(),
+        job.bounds.part.map(|part| part.part.to_string()).unwrap_or_default().into(),
     ]
+}
+
+/// The statement with the bounds that are asked for.
+fn within(sql: &str, JobBounds { part, all }: JobBounds) -> String {
+    let part = part.map(|part| format!("{WITHIN_PART}{}", part.most));
+    let all = all.map(|most| format!("{WITHIN_ALL}{most}"));
+    sql.replace("{bounds}", &[part, all].into_iter().flatten().collect::<String>())
 }
 
 async fn beat_all(mut session: Session<'_>, leases: &[JobLease], lasts: Duration) -> Result<Vec<JobLease>, Error> {

@@ -33,6 +33,7 @@ const STEPS: &[(&str, &str)] = &[
     ("oauth", include_str!("../migrations/0021_oauth.sql")),
     ("mcp_account", include_str!("../migrations/0022_mcp_account.sql")),
     ("kept_object", include_str!("../migrations/0023_kept_object.sql")),
+    ("job_part", include_str!("../migrations/0024_job_part.sql")),
 ];
 
 const TRACK: &str = "CREATE TABLE IF NOT EXISTS migration (version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";

@@ -5,7 +5,7 @@ use super::deliver::{DeliveredAlert, PAUSES, TRIES};
 use crate::app::App;
 use gateway_domain::alert::AlertMessage;
 use gateway_domain::id::OrgId;
-use gateway_domain::ports::{Enqueued, JobEnd, LeasedJob, Mail, MailError, NewJob, StoreError};
+use gateway_domain::ports::{Enqueued, JobBounds, JobEnd, LeasedJob, Mail, MailError, NewJob, StoreError};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ pub async fn mail_budget(app: &App, org: OrgId, mail: &BudgetMail) -> Result<(),
         wait: Duration::ZERO,
         most_tries: TRIES,
         most_open: MOST_WAITING,
+        bounds: JobBounds::default(),
     };
     if app.jobs.enqueue(&job).await? == Enqueued::Full {
         tracing::warn!(%org, "as many mails of budgets wait as may: one is left out");

@@ -15,7 +15,7 @@ use crate::problem::{Problem, bad, conflict, limited, missing};
 use crate::route::{Call, HERE, PAGES, Place, Reply, Route, authed, guest};
 use asked::{ExportAsked, NewExport};
 use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, ExportState, LogExport};
-use gateway_domain::ports::{Batch, Enqueued, ExportPlace, MOST_JOB_BYTES, NewJob};
+use gateway_domain::ports::{Batch, Enqueued, ExportPlace, JobBounds, MOST_JOB_BYTES, NewJob};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Value, json};
@@ -199,8 +199,8 @@ async fn start(call: Call) -> Result<Reply, Problem> {
     if !call.app.exports.hand_to(place(&export), id, call.now).await? {
         return Err(changed_meanwhile());
     }
-    let (kind, wait) = (EXPORT_KIND, Duration::ZERO);
-    let job = NewJob { id, kind, org, payload, progress, wait, most_tries: TRIES, most_open: MOST_OPEN };
+    let (kind, wait, bounds) = (EXPORT_KIND, Duration::ZERO, JobBounds::default());
+    let job = NewJob { id, kind, org, payload, progress, wait, most_tries: TRIES, most_open: MOST_OPEN, bounds };
     match call.app.jobs.enqueue(&job).await? {
         Enqueued::New | Enqueued::Known => {
             audit(&call, "start", &export).await;

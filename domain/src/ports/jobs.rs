@@ -31,6 +31,23 @@ pub struct NewJob {
     /// How many of this kind the organisation may have that have not ended. Requests at the very same moment may
     /// exceed it by their own number.
     pub most_open: u32,
+    /// The same of more, or of fewer, than an organisation.
+    pub bounds: JobBounds,
+}
+
+/// How many jobs of one kind may not have ended, beside what an organisation may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobBounds {
+    pub part: Option<PartBound>,
+    /// Of all organisations together.
+    pub all: Option<u32>,
+}
+
+/// What a part of an organisation may have, like a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartBound {
+    pub part: Uuid,
+    pub most: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +55,7 @@ pub enum Enqueued {
     New,
     /// A job of this id is there, whatever became of it.
     Known,
-    /// The organisation has as many as it may have.
+    /// There are as many as there may be.
     Full,
 }
 
@@ -158,7 +175,7 @@ pub struct JobBacklog {
 pub trait Jobs: Send + Sync {
     fn enqueue<'a>(&'a self, job: &'a NewJob) -> Fut<'a, Result<Enqueued, StoreError>>;
     /// Makes one that runs at once, by whoever makes it: nobody else is given it before its lease ends. `None`: it is known
-    /// already, or the organisation has as many as it may have.
+    /// already, or there are as many as there may be.
     fn begin_job<'a>(&'a self, job: &'a NewJob, lease: Duration) -> Fut<'a, Result<Option<JobLease>, StoreError>>;
     /// The one that has been due for longest, of these kinds; also one whose lease ran out. It is the taker's for so
     /// long. One that ran out of tries by losing its nodes has failed, and is not given again.

@@ -5,7 +5,7 @@ use crate::{House, id, on_every_engine};
 use gateway_domain::export::{
     EXPORT_KIND, ExportFormat, ExportProgress, ExportQuery, ExportRequest, ExportState, LogExport, LogField,
 };
-use gateway_domain::ports::{ExportPlace, Exports, JobEnd, Jobs, NewJob};
+use gateway_domain::ports::{ExportPlace, Exports, JobBounds, JobEnd, Jobs, NewJob};
 use gateway_domain::{OrgId, Timestamp, WorkspaceId};
 use gateway_store::Database;
 use std::time::Duration;
@@ -94,6 +94,7 @@ fn job() -> NewJob {
         wait: Duration::ZERO,
         most_tries: 1,
         most_open: 9,
+        bounds: JobBounds::default(),
     }
 }
 

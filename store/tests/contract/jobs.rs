@@ -2,7 +2,8 @@
 
 use crate::{Engine, House, id, on_every_engine};
 use gateway_domain::ports::{
-    Enqueued, Hastened, JobEnd, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob, StoreError,
+    Enqueued, Hastened, JobBounds, JobEnd, JobStanding, JobState, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob, PartBound,
+    StoreError,
 };
 use gateway_domain::{OrgId, Timestamp};
 use gateway_store::Database;
@@ -21,6 +22,7 @@ on_every_engine!(
     one_that_waits_is_made_due_sooner_and_never_later,
     cancelled_while_waiting_and_while_running,
     an_organisation_has_so_many,
+    a_part_and_all_together_have_so_many,
     many_takers_share_without_repeats,
     what_ended_is_forgotten,
     what_is_too_long_is_refused,
@@ -41,6 +43,7 @@ fn new_job(n: u128) -> NewJob {
         wait: Duration::ZERO,
         most_tries: 3,
         most_open: 1_000,
+        bounds: JobBounds::default(),
     }
 }
 
@@ -276,6 +279,26 @@ async fn an_organisation_has_so_many(house: House) {
     assert_eq!(database.enqueue(&bounded(3)).await.unwrap(), Enqueued::Full, "one that runs counts");
     database.end(first.lease, &JobEnd::Done(String::new())).await.unwrap();
     assert_eq!(database.enqueue(&bounded(3)).await.unwrap(), Enqueued::New);
+}
+
+async fn a_part_and_all_together_have_so_many(house: House) {
+    let database = house.open().await;
+    let (of, other) = (PartBound { part: id(50), most: 2 }, PartBound { part: id(51), most: 2 });
+    let bounded = |n, part, all| NewJob { bounds: JobBounds { part: Some(part), all }, ..new_job(n) };
+    for n in 1..=2 {
+        assert_eq!(database.enqueue(&bounded(n, of, None)).await.unwrap(), Enqueued::New);
+    }
+    assert_eq!(database.enqueue(&bounded(3, of, None)).await.unwrap(), Enqueued::Full);
+    assert_eq!(database.begin_job(&bounded(3, of, None), LONG).await.unwrap(), None);
+    assert_eq!(database.enqueue(&bounded(2, of, None)).await.unwrap(), Enqueued::Known);
+    assert_eq!(database.enqueue(&bounded(3, other, Some(3))).await.unwrap(), Enqueued::New, "each has its own bound");
+    let elsewhere = NewJob { org: OrgId(id(7)), ..bounded(4, other, Some(3)) };
+    assert_eq!(database.enqueue(&elsewhere).await.unwrap(), Enqueued::Full, "all organisations have one");
+    assert_eq!(database.enqueue(&NewJob { kind: "export", ..elsewhere.clone() }).await.unwrap(), Enqueued::New);
+    let first = taken(&database, LONG).await;
+    assert_eq!(database.enqueue(&bounded(5, of, None)).await.unwrap(), Enqueued::Full, "one that runs counts");
+    assert!(database.drop_job(first.lease).await.unwrap());
+    assert_eq!(database.enqueue(&bounded(5, of, Some(3))).await.unwrap(), Enqueued::New);
 }
 
 async fn many_takers_share_without_repeats(house: House) {

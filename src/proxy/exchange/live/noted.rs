@@ -5,7 +5,7 @@ use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::{clock, ids};
 use ahash::AHashMap;
-use gateway_domain::ports::{JobEnd, JobLease, Jobs, LeasedJob, NewJob, StoreError, Vault};
+use gateway_domain::ports::{JobBounds, JobEnd, JobLease, Jobs, LeasedJob, NewJob, StoreError, Vault};
 use gateway_domain::{Fault, FaultKind, OrgId};
 use parking_lot::Mutex;
 use prometheus::{IntCounterVec, Opts};
@@ -127,6 +127,7 @@ impl NotedCalls {
             wait: Duration::ZERO,
             most_tries: MOST_TRIES,
             most_open: MOST_OPEN,
+            bounds: JobBounds::default(),
         };
         let jobs = self.jobs.clone();
         let noting = self.runtime.spawn(async move { tokio::time::timeout(WITHIN, jobs.begin_job(&job, LEASE)).await });
