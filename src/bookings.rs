@@ -6,13 +6,17 @@ mod claims;
 mod kept;
 mod made;
 mod names;
+mod schedule;
 mod turn;
+mod watches;
 
 pub(crate) use claims::{ClaimedBy, RecordClaim};
 pub(crate) use kept::{BookedRecords, Knowledge};
 pub(crate) use made::NativeMade;
 pub(crate) use names::{LineKey, LineNames};
+pub(crate) use schedule::{BatchLook, WatchEnd, WatchTimes};
 pub(crate) use turn::{CountingTurn, LineStamp, UnsureLines};
+pub(crate) use watches::{BatchWatches, HeldWatch, WatchRows, WatchSettings, WatchedWork};
 
 use crate::batches::ObjectOwner;
 use crate::clock;
@@ -66,6 +70,16 @@ impl BookingId {
         }
         let digest: [u8; 32] = hash.finalize().into();
         Self(uuid::Builder::from_custom_bytes(std::array::from_fn(|place| digest[place])).into_uuid())
+    }
+
+    /// A batch that `keeper` calls `native`.
+    pub(crate) fn of_batch(keeper: &[u8], native: &str) -> Self {
+        Self::of(&[b"batch", keeper, native.as_bytes()])
+    }
+
+    /// The same of a fine-tuning job.
+    pub(crate) fn of_fine_tuning(keeper: &[u8], native: &str) -> Self {
+        Self::of(&[b"finetune", keeper, native.as_bytes()])
     }
 }
 
@@ -174,6 +188,17 @@ impl Bookings {
             Some(turn) => turn.remembered(self).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Whether all was counted.
+    pub(crate) async fn is_counted(&self, id: BookingId, owner: ObjectOwner) -> Result<bool, StoreError> {
+        let owned = self.owned.clone();
+        let found = self.apart(async move {
+            let place = OwnedPlace { workspace: owner.workspace, kind: KIND };
+            owned.owned(place, id.0).await
+        });
+        let note: Option<CountNote> = found.await?.as_ref().map(read).transpose()?;
+        Ok(note.is_some_and(|note| note.is_done))
     }
 
     /// Waits until results may be read; until it is dropped, they may.

@@ -3,6 +3,7 @@
 mod admission_guard;
 mod agent;
 mod asked_path;
+mod batch_watcher;
 mod body;
 mod body_mode;
 mod call;
@@ -28,6 +29,7 @@ mod headers;
 mod hooks;
 mod http1_head;
 mod intake;
+mod kept_ask;
 mod local;
 mod mcp;
 mod objects;
@@ -53,8 +55,10 @@ mod tenants;
 mod text_guard;
 mod trace;
 mod unpack;
+mod watch_row;
 
 pub(crate) use admission_guard::{AdmissionGuard, Bounds};
+pub(crate) use batch_watcher::BatchWatcher;
 pub(crate) use body::Budget;
 pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;

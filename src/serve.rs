@@ -29,7 +29,7 @@ mod usage_checkpoint;
 mod watcher;
 
 use crate::batches::SharedBatches;
-use crate::bookings::{BookedRecords, Bookings};
+use crate::bookings::{BatchWatches, BookedRecords, Bookings};
 use crate::cli::Resolved;
 use crate::connections::Descriptors;
 use crate::downloads::Downloads;
@@ -215,6 +215,7 @@ fn look_after(
 struct ObjectParts {
     bookings: Bookings,
     booked_records: BookedRecords,
+    watches: Arc<BatchWatches>,
     kept_objects: Arc<KeptObjectNotes>,
     ids: Arc<dyn IdSeal>,
 }
@@ -270,9 +271,11 @@ impl Calling {
         let ids = booted.ids.clone();
         let bookings = Bookings::new(Arc::new(booted.database.clone()), control.handle().clone());
         let kept_objects = booted.kept_objects(metrics, control.handle())?;
+        let watches = Arc::new(batches::watches(settings, booted, (metrics, control))?);
         let (specs, path) = (settings.mcp.specs()?, program_path());
         let programs = Arc::new(Programs::new(specs, path, settings.mcp_programs, control.handle().clone()));
-        let (explainer, objects) = (Arc::default(), ObjectParts { bookings, booked_records, kept_objects, ids });
+        let (explainer, objects) =
+            (Arc::default(), ObjectParts { bookings, booked_records, watches, kept_objects, ids });
         Ok(Self { dns, dialer, credentials, downloads, guardrails, unpriced, objects, explainer, programs })
     }
 
@@ -284,7 +287,7 @@ impl Calling {
         (delivery, live): (DeliveryParts, LiveParts),
     ) -> CallParts {
         let Self { dialer, credentials, downloads, guardrails, unpriced, objects, .. } = self;
-        let ObjectParts { bookings, booked_records, kept_objects, ids } = objects;
+        let ObjectParts { bookings, booked_records, watches, kept_objects, ids } = objects;
         let Shelves { cache, kept } = shelves;
         CallParts {
             dialer,
@@ -297,6 +300,7 @@ impl Calling {
             unpriced,
             bookings,
             booked_records,
+            watches,
             ids,
             kept_objects,
             kept,

@@ -378,6 +378,10 @@ settings! {
     batch_parallel: [Option<usize>] as usize = 25, "GATEWAY_BATCH_PARALLEL" in "Batches";
     /// How often a provider is asked how a batch stands that it runs for the gateway
     batch_poll: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BATCH_POLL" in "Batches";
+    /// How soon a batch that a client made at a provider is looked at, so that it is counted though nobody else looks; 0 is never
+    batch_watch: [Option<Span>] as Span = Span::secs(300), "GATEWAY_BATCH_WATCH" in "Batches";
+    /// For how long such a batch is looked at
+    batch_watch_time: [Option<Span>] as Span = Span::secs(8 * 86_400), "GATEWAY_BATCH_WATCH_TIME" in "Batches";
     /// Times that a line of a batch is asked again after a 429 or 5xx of its provider, or no answer
     batch_retries: [Option<u64>] as u64 = 3, "GATEWAY_BATCH_RETRIES" in "Batches";
 

@@ -15,6 +15,7 @@ mod passed_output;
 mod results;
 mod service;
 mod upload;
+mod watched;
 
 use super::client::{SmallAnswer, answer_early, frame, send_head, send_piece};
 use super::deliver::{self, decorate, own_head};
@@ -41,6 +42,7 @@ use results::{BatchReader, ResultLines};
 use serde_json::Value;
 use service::Services;
 use std::sync::Arc;
+pub(crate) use watched::look;
 
 /// What is asked.
 pub(crate) struct DirectCall {
@@ -278,9 +280,12 @@ impl DirectParts<'_> {
         };
         let mut services = Services::new(self.calls, asked, call.aim);
         services.relays = matches!(call.verb, DirectVerb::PassedOutput(_) | DirectVerb::OwnList(_));
+        let makes = matches!(call.verb, DirectVerb::Batch(_, BatchVerb::Create));
+        let client = makes.then(|| session.req_header().headers.clone());
         let batches = match &call.verb {
             DirectVerb::Batch(family, _) => {
-                Some(DirectBatches { parts: self, asked, services: &services, family: *family })
+                let (calls, client) = (self.calls, client.as_ref());
+                Some(DirectBatches { calls, asked, services: &services, family: *family, client })
             }
             DirectVerb::File(..) | DirectVerb::JobList | DirectVerb::OwnList(_) | DirectVerb::PassedOutput(_) => None,
         };

@@ -27,7 +27,7 @@ use super::prompt_target::{self, OwnAsk};
 use super::record::{self, BodyCapture, PendingRecords, Received, RecordBodies, Tried};
 use super::request::Request;
 use super::routing::Routing;
-use crate::bookings::{BookedRecords, Bookings};
+use crate::bookings::{BatchWatches, BookedRecords, Bookings};
 use crate::cache::AnswerCache;
 use crate::downloads::Downloads;
 use crate::guardrails::{Guardrails, HookNotes, StreamJudge};
@@ -70,6 +70,7 @@ pub(crate) struct CallParts {
     pub(crate) unpriced: UnpricedCalls,
     pub(crate) bookings: Bookings,
     pub(crate) booked_records: BookedRecords,
+    pub(crate) watches: Arc<BatchWatches>,
     pub(crate) ids: Arc<dyn IdSeal>,
     pub(crate) kept_objects: Arc<KeptObjectNotes>,
     pub(crate) kept: Arc<KeptResponses>,

@@ -91,6 +91,11 @@ impl GatewayHeaders {
         Ok(parsed)
     }
 
+    /// Whether a header of this name says anything of how a provider is asked.
+    pub(crate) fn reads(name: &str, aliases: &[String]) -> bool {
+        suffix_of(name, aliases).is_some() || PROVIDER_HEADERS.contains(&name)
+    }
+
     /// Provider headers are honoured unprefixed too; the prefixed form wins.
     fn take_bare(&mut self, name: &str, value: &HeaderValue) {
         match name {

@@ -2,6 +2,7 @@
 
 use super::boot::Booted;
 use crate::batches::{BatchSettings, Batches, LineCallers, PinnedConfigs, SharedBatches, job_of};
+use crate::bookings::{BatchWatches, WatchRows, WatchSettings, WatchTimes};
 use crate::downloads::Downloads;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -17,7 +18,7 @@ pub(super) fn open(
     downloads: &Arc<Downloads>,
 ) -> Result<SharedBatches, String> {
     let told = BatchSettings {
-        lease: settings.batch_lease.0.max(Duration::from_secs(1)),
+        lease: lease(settings),
         parallel: settings.batch_parallel.max(1),
         retries: u32::try_from(settings.batch_retries).unwrap_or(u32::MAX),
         poll: settings.batch_poll.0.max(Duration::from_millis(100)),
@@ -40,4 +41,25 @@ pub(super) fn open(
     let downloads = downloads.clone();
     let made = Notify::new();
     Ok(Arc::new(Batches { jobs, blobs, owned, callers, configs, settings: told, runtime, made, downloads }))
+}
+
+fn lease(settings: &Settings) -> Duration {
+    settings.batch_lease.0.max(Duration::from_secs(1))
+}
+
+/// Batches that clients make at providers, as they are counted though nobody looks at them.
+pub(super) fn watches(
+    settings: &Settings,
+    booted: &Booted,
+    (metrics, control): (&Metrics, &Runtime),
+) -> Result<BatchWatches, String> {
+    let (jobs, vault) = (Arc::new(booted.database.clone()), booted.vault.clone());
+    let rows = WatchRows { jobs, vault, runtime: control.handle().clone() };
+    let every = match settings.batch_watch.0 {
+        Duration::ZERO => Duration::ZERO,
+        every => every.max(Duration::from_millis(100)),
+    };
+    let times = WatchTimes { every, lasts: settings.batch_watch_time.0 };
+    let told = WatchSettings { times, lease: lease(settings), deployment: settings.deployment.as_deref() };
+    BatchWatches::new(rows, told, metrics).map_err(|e| format!("metrics cannot be set up: {e}"))
 }

@@ -6,7 +6,7 @@ use crate::batches::{LineDoor, LineRoad, Runner};
 use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
 use crate::metrics::Metrics;
 use crate::price_list;
-use crate::proxy::{CallTakeover, Gateway};
+use crate::proxy::{BatchWatcher, CallTakeover, Gateway};
 use crate::settings::{Role, Settings};
 use crate::upstream;
 use pingora::apps::HttpServerApp;
@@ -96,6 +96,7 @@ pub(super) fn serve(
         let (batches, explainer) = (gateway.batches.clone(), gateway.explainer.clone());
         let runner = runner(&gateway, &drain);
         take_over_calls(&gateway, &drain);
+        watch_batches(&gateway, &drain);
         let proxy = Arc::new(pingora::proxy::http_proxy(&server.configuration, gateway));
         let (door, most) = (line_door(proxy.clone())?, batches.settings.most_answer);
         let road = Arc::new(LineRoad::new(door, &batches.callers, most, &batches.runtime)?);
@@ -130,6 +131,19 @@ fn take_over_calls(gateway: &Gateway, drain: &Arc<Drain>) {
     };
     let drain = drain.clone();
     taking.start(Box::new(move || drain.is_draining()));
+}
+
+/// Looks at batches that clients made at providers, until the process takes leave.
+fn watch_batches(gateway: &Gateway, drain: &Arc<Drain>) {
+    let watcher = BatchWatcher {
+        parts: gateway.calls.clone(),
+        inline: gateway.inline.clone(),
+        sticks: gateway.sticks.clone(),
+        issuers: gateway.issuers.clone(),
+        batches: gateway.batches.clone(),
+    };
+    let drain = drain.clone();
+    watcher.start(Box::new(move || drain.is_draining()));
 }
 
 /// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not wait

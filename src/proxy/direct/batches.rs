@@ -5,12 +5,13 @@ use super::line_count::counted;
 use super::lines::{line_request, route_of, stand_in};
 use super::results::BatchReader;
 use super::service::{ServiceCall, Services};
-use super::{DirectParts, DirectStop, bad, objects, own_objects};
-use crate::bookings::NativeMade;
+use super::{DirectStop, bad, objects, own_objects};
+use crate::bookings::{BookingId, NativeMade, WatchedWork};
 use crate::clock;
-use crate::proxy::exchange::LineTarget;
+use crate::proxy::exchange::{CallParts, LineTarget};
 use crate::proxy::request::{LineMark, Request};
 use crate::proxy::routing::Routing;
+use crate::proxy::watch_row::{WatchRow, WatchedKind};
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::kept_files::{FileOwner, kept_files, owner};
@@ -19,6 +20,7 @@ use gateway_providers::native_batches::{
     BatchPlace, NativeBatches, NativeStanding, NativeState, NewBatchAsk, ToldBatches,
 };
 use gateway_providers::stored_files::bucket_store;
+use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -32,10 +34,12 @@ const UNKNOWN_TAKEN_UP_SECS: i64 = 600;
 const OWN_FOLDERS: [&str; 2] = ["/gateway-batches/", "/gateway-files/"];
 
 pub(super) struct DirectBatches<'a> {
-    pub(super) parts: DirectParts<'a>,
+    pub(super) calls: &'a CallParts,
     pub(super) asked: (&'a Request, &'a Routing),
     pub(super) services: &'a Services<'a>,
     pub(super) family: &'static dyn NativeBatches,
+    /// Headers of a client that makes one.
+    pub(super) client: Option<&'a HeaderMap>,
 }
 
 /// One as the provider tells it now.
@@ -104,7 +108,7 @@ impl FoundBatch {
 
 impl<'a> DirectBatches<'a> {
     pub(super) fn reader(&self) -> BatchReader<'a> {
-        BatchReader { calls: self.parts.calls, asked: self.asked, services: self.services, family: self.family }
+        BatchReader { calls: self.calls, asked: self.asked, services: self.services, family: self.family }
     }
 
     fn slug(&self) -> &'static str {
@@ -174,10 +178,21 @@ impl<'a> DirectBatches<'a> {
         let created = clock::now().secs();
         let made = NativeMade { endpoint: new.endpoint, input, model, metadata, created, lines };
         let (keeper, owner) = (self.keeper(), own_objects::owner(request));
-        let noting = self.parts.calls.bookings.note_made(owner, (&keeper, &standing.id), &made);
+        let noting = self.calls.bookings.note_made(owner, (&keeper, &standing.id), &made);
         noting.await.map_err(|e| own_objects::fault(e.into()))?;
+        self.watch(&keeper, &standing.id).await;
         let found = FoundBatch { standing, facts: BatchFacts::default(), made: Some(made), files: [None, None] };
         Ok(self.shown(&found))
+    }
+
+    /// It is counted though nobody looks at it again.
+    async fn watch(&self, keeper: &[u8], native: &str) {
+        let (watches, request) = (&self.calls.watches, self.asked.0);
+        let Some(client) = self.client.filter(|_| watches.are_on()) else { return };
+        let client = (client, &*self.calls.delivery.settings.header_alias);
+        let row = WatchRow::of(self.asked, client, (WatchedKind::Batch, native));
+        let id = BookingId::of_batch(keeper, native);
+        watches.note(WatchedWork { id, owner: own_objects::owner(request) }, &row.written()).await;
     }
 
     /// How many lines the file has; `None`: that does not matter, or cannot be said.
@@ -214,7 +229,12 @@ impl<'a> DirectBatches<'a> {
 
     pub(super) async fn find(&self, id: &str) -> Result<FoundBatch, DirectStop> {
         let native = native_id(self.slug(), &self.place(), id).ok_or_else(own_objects::unknown)?;
-        let call = ServiceCall::of_batch(self.family.look(&native)).ok_or_else(own_objects::unknown)?;
+        self.find_native(&native).await
+    }
+
+    /// By the name that the provider told when it was made.
+    pub(super) async fn find_native(&self, native: &str) -> Result<FoundBatch, DirectStop> {
+        let call = ServiceCall::of_batch(self.family.look(native)).ok_or_else(own_objects::unknown)?;
         let told = match self.services.told(call, self.family.most_told()).await {
             Err(DirectStop::Told(said)) if said.status == 404 => return Err(own_objects::unknown().into()),
             told => told?,
@@ -227,7 +247,7 @@ impl<'a> DirectBatches<'a> {
     async fn read(&self, told: &[u8]) -> Result<Option<FoundBatch>, Fault> {
         let Some(mut standing) = self.family.standing_at(told, clock::now().secs()) else { return Ok(None) };
         let (keeper, owner) = (self.keeper(), own_objects::owner(self.asked.0));
-        let made = self.parts.calls.bookings.made(owner, (&keeper, &standing.id)).await;
+        let made = self.calls.bookings.made(owner, (&keeper, &standing.id)).await;
         let made = made.map_err(|e| own_objects::fault(e.into()))?;
         let is_whole = made.as_ref().is_none_or(|made| self.is_taken_up(told, made));
         if standing.state == NativeState::Completed && !is_whole {

@@ -34,7 +34,7 @@ impl BatchReader<'_> {
     pub(super) async fn count(self, found: FoundBatch) {
         let (native, bookings) = (found.standing.id.clone(), &self.calls.bookings);
         let keeper = objects::keeper_of(self.services.aim(), self.asked.0);
-        let id = BookingId::of(&[b"batch", &keeper, native.as_bytes()]);
+        let id = BookingId::of_batch(&keeper, &native);
         match bookings.begin(id, own_objects::owner(self.asked.0)).await {
             Ok(Some(turn)) => {
                 if let Err(why) = Box::pin(self.count_all(found, turn)).await {

@@ -3,10 +3,11 @@
 //! batches later is handed on, to be counted once they have ended. Reads no results.
 
 use super::Exchange;
-use crate::bookings::NativeMade;
+use crate::bookings::{BookingId, NativeMade, WatchedWork};
 use crate::clock;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
+use crate::proxy::watch_row::{WatchRow, WatchedKind};
 use crate::proxy::{objects, own_objects, target};
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -117,7 +118,20 @@ impl Exchange<'_> {
             if let Err(e) = self.parts.bookings.note_made(owner, (&keeper, &standing.id), &made).await {
                 let batch = standing.id;
                 tracing::warn!(batch, error = %e, "that a provider's batch was made here is not noted: it will not be counted");
+                continue;
             }
+            self.note_watch(WatchedKind::Batch, BookingId::of_batch(&keeper, &standing.id), &standing.id).await;
+        }
+    }
+
+    /// It is counted though nobody looks at it again.
+    pub(super) async fn note_watch(&self, kind: WatchedKind, id: BookingId, native: &str) {
+        let watches = &self.parts.watches;
+        if watches.are_on() {
+            let (asked, aliases) = ((&*self.request, &self.routing), &*self.parts.delivery.settings.header_alias);
+            let client = (&self.client.view().req_header().headers, aliases);
+            let row = WatchRow::of(asked, client, (kind, native));
+            watches.note(WatchedWork { id, owner: own_objects::owner(self.request) }, &row.written()).await;
         }
     }
 

@@ -1,36 +1,13 @@
-//! What is written down of a call, so that whoever watches it next can make its request anew, as the caller and the
-//! configuration stand by then. It holds credentials, and is kept sealed.
+//! What is written down of a call, so that whoever watches it next can make its request anew.
 
-use crate::batches::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
-use crate::clock;
-use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::exchange::{CallParts, Gate};
-use crate::proxy::headers::{GatewayHeaders, suffix_of};
-use crate::proxy::request::{AskedFor, Caller, Content, LastLook, RawNames, Request, Tenant, TenantGuardrails, Waited};
-use crate::proxy::routing::{Chosen, InlineConfigs, Routing};
-use crate::proxy::sticky::Assignments;
-use crate::proxy::trace;
-use crate::proxy::{asked_path, gateway_key};
-use crate::runtime_config::RuntimeConfig;
-use gateway_domain::id::{KeyId, WorkspaceId};
-use gateway_domain::keys::KeyHash;
+use crate::proxy::kept_ask::{AskWorld, AskedAnew, KeptAsk, Unmade};
+use crate::proxy::request::Request;
 use gateway_domain::ports::Tokens;
-use gateway_domain::resource::api_key::KeyKind;
-use gateway_domain::scope::Scopes;
-use gateway_domain::snapshot::{Key, UseMark};
-use gateway_domain::token::TokenError;
-use gateway_domain::{Fault, FaultKind, OrgId, Secret, Timestamp};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use gateway_domain::{OrgId, Timestamp};
+use http::HeaderMap;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
-use uuid::Uuid;
-
-/// Where clients put keys: what of them is needed is kept by itself.
-const OF_KEYS: &[&str] = &["authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key"];
-/// Headers of the gateway's own that are kept as they stand once keys of browsers and bound ids have had their say.
-const LED_BY: &[&str] = &["api-key", "config", "provider", "virtual-key"];
+use std::time::Duration;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct CallRow {
@@ -38,75 +15,14 @@ pub(super) struct CallRow {
     pub(super) call: String,
     /// Microseconds since 1970.
     began: i64,
-    /// What was in force then: a node that has not heard of it does not know who calls.
-    revision: i64,
-    workspace: Uuid,
-    key: Uuid,
-    key_name: String,
-    /// Of a caller that no key stands for.
-    token: Option<String>,
-    client_ip: Option<IpAddr>,
-    trace: String,
-    metadata: Vec<(String, String)>,
-    model: Option<String>,
-    headers: Vec<(String, String)>,
-    config: Option<String>,
-    provider: Option<String>,
-    virtual_key: Option<String>,
-    /// The client's own for the provider.
-    credential: Option<String>,
-    pinned: ConfigOfBatch,
-    /// Where the target stands in the config.
-    target: String,
-    binds: bool,
-}
-
-/// Why the request of a call cannot be made anew.
-pub(super) enum Unmade {
-    /// Another time it may be.
-    Later(&'static str),
-    Never(String),
-}
-
-/// Where configs are found.
-#[derive(Clone, Copy)]
-pub(super) struct CallConfigs<'a> {
-    pub(super) inline: &'a InlineConfigs,
-    pub(super) pinned: &'a PinnedConfigs,
-    pub(super) sticks: &'a Arc<Assignments>,
+    #[serde(flatten)]
+    pub(super) ask: KeptAsk,
 }
 
 impl CallRow {
     pub(super) fn of(Gate { parts, request, routing }: Gate<'_>, call: &str, client: &HeaderMap) -> Self {
-        let aliases = &parts.delivery.settings.header_alias;
-        let is_apart = |name: &str| {
-            OF_KEYS.contains(&name) || suffix_of(name, aliases).is_some_and(|suffix| LED_BY.contains(&suffix))
-        };
-        let told = client.iter().filter(|(name, _)| !is_apart(name.as_str()));
-        let told = told.filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
-        let (tenant, led) = (&request.caller.tenant, &request.ask.headers);
-        let token = tenant.key.token.as_ref().and_then(|_| gateway_key::key_text(client, aliases));
-        Self {
-            call: call.to_owned(),
-            began: request.caller.at.micros(),
-            revision: tenant.world.snapshot.revision,
-            workspace: tenant.workspace.id.0,
-            key: tenant.key.id.0,
-            key_name: (*tenant.key.name).to_owned(),
-            token,
-            client_ip: request.caller.client_ip,
-            trace: (*request.caller.trace).to_owned(),
-            metadata: request.caller.metadata.clone(),
-            model: request.ask.content.model.as_deref().map(str::to_owned),
-            headers: told.collect(),
-            config: led.config.as_ref().and_then(|value| value.to_str().ok()).map(str::to_owned),
-            provider: led.provider.as_deref().map(str::to_owned),
-            virtual_key: led.virtual_key.as_deref().map(str::to_owned),
-            credential: request.ask.credential.as_ref().map(|credential| credential.expose().clone()),
-            pinned: routing.of_batch(),
-            target: (*routing.plan.leaf().path).to_owned(),
-            binds: routing.binds,
-        }
+        let ask = KeptAsk::of((request, routing), client, &parts.delivery.settings.header_alias);
+        Self { call: call.to_owned(), began: request.caller.at.micros(), ask }
     }
 
     pub(super) fn written(&self) -> String {
@@ -122,148 +38,11 @@ impl CallRow {
         Duration::from_micros(now.micros().saturating_sub(self.began).max(0).unsigned_abs())
     }
 
-    pub(super) fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        for (name, value) in &self.headers {
-            let name = HeaderName::from_bytes(name.as_bytes());
-            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
-                headers.append(name, value);
-            }
-        }
-        headers
-    }
-
-    /// The request by which the gateway itself goes on, of the same caller as it stands now. One that may call no more has a
-    /// key that is not active.
+    /// The request by which the gateway itself goes on, of the same caller as it stands now.
     pub(super) fn request(&self, parts: &CallParts, tokens: &dyn Tokens, org: OrgId) -> Result<Box<Request>, Unmade> {
-        let (settings, now) = (&parts.delivery.settings, clock::now());
-        let never = |fault: Fault| Unmade::Never(fault.message().to_owned());
-        let tenant = Arc::new(self.tenant(&parts.live.live.current(), tokens, (org, now))?);
-        let parsed = GatewayHeaders::parse(&self.headers(), &settings.header_alias, &settings.trusted);
-        let mut headers = parsed.map_err(never)?;
-        headers.config = self.config.as_deref().and_then(|config| HeaderValue::from_str(config).ok());
-        headers.provider = self.provider.as_deref().map(Into::into);
-        headers.virtual_key = self.virtual_key.as_deref().map(Into::into);
-        let trace: Arc<str> = self.trace.as_str().into();
-        let route = asked_path::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={}", self.call)));
-        Ok(Box::new(Request {
-            caller: Caller {
-                tenant,
-                client_ip: self.client_ip,
-                started: Instant::now(),
-                at: now,
-                looked: LastLook::default(),
-                auth_us: 0,
-                waited: Waited::default(),
-                trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| HeaderValue::from_static("?")),
-                span: trace::of(&headers, &trace, settings.traced),
-                trace,
-                metadata: self.metadata.clone(),
-                keep: CapturePolicy::Nothing,
-            },
-            ask: AskedFor {
-                method: Method::GET,
-                route: route.map_err(never)?,
-                headers,
-                credential: self.credential.clone().map(Secret::new),
-                content: Content { model: self.model.as_deref().map(Into::into), ..Content::default() },
-                prompt: None,
-                reckoned: OnceLock::new(),
-                untouched_model: None,
-                pin: None,
-                raw_names: RawNames::default(),
-                upload: None,
-                continues: None,
-                first_event: None,
-                call: None,
-            },
-        }))
-    }
-
-    fn tenant(
-        &self,
-        world: &Arc<RuntimeConfig>,
-        tokens: &dyn Tokens,
-        (org, now): (OrgId, Timestamp),
-    ) -> Result<Tenant, Unmade> {
-        let snapshot = &world.snapshot;
-        if snapshot.revision < self.revision {
-            return Err(Unmade::Later("this node has not heard of its caller yet"));
-        }
-        let gone = |what: &str| Unmade::Never(format!("the {what} of its caller is gone"));
-        let org = snapshot.org(org).ok_or_else(|| gone("organisation"))?.clone();
-        let workspace = snapshot.workspace(WorkspaceId(self.workspace)).ok_or_else(|| gone("workspace"))?.clone();
-        let known = match &self.token {
-            None => snapshot.key_by_id(KeyId(self.key)).cloned(),
-            Some(text) => match tokens.key(snapshot, text, &KeyHash::of(text), now) {
-                Ok(key) => Some(key),
-                Err(TokenError::UnknownKey(_)) => {
-                    return Err(Unmade::Later("nobody vouches for its caller's token yet"));
-                }
-                Err(_) => None,
-            },
-        };
-        let key = known.filter(|_| workspace.active).unwrap_or_else(|| Arc::new(self.stand_in(org.id)));
-        let guardrails = TenantGuardrails::of(snapshot, &org, &workspace);
-        Ok(Tenant { world: world.clone(), key, org, workspace, guardrails, supposed: false, line: None })
-    }
-
-    /// A key that may nothing, for one that is gone: its call has still to be hung up.
-    fn stand_in(&self, org: OrgId) -> Key {
-        Key {
-            id: KeyId(self.key),
-            org,
-            workspace: Some(WorkspaceId(self.workspace)),
-            kind: KeyKind::WorkspaceService,
-            name: self.key_name.as_str().into(),
-            owner: None,
-            scopes: Scopes::default(),
-            expires_at: None,
-            active: false,
-            defaults: None,
-            rotation: None,
-            limits: None,
-            max_parallel: None,
-            mcp_access: None,
-            allowed_models: None,
-            token: None,
-            used: UseMark::default(),
-        }
-    }
-
-    /// The target that the call has, by the config that it began with.
-    pub(super) async fn routing(
-        &self,
-        parts: &CallParts,
-        configs: CallConfigs<'_>,
-        request: &mut Request,
-    ) -> Result<Routing, Fault> {
-        let tenant = request.caller.tenant.clone();
-        let chosen = match &self.pinned {
-            ConfigOfBatch::Saved { slug, version, .. } => match tenant.workspace.config(slug) {
-                Some(found) if found.version_id == *version => Chosen::saved(found),
-                _ => {
-                    let was = configs.pinned.as_it_was(self.pinned.clone()).await;
-                    match was.map_err(|why| Fault::new(FaultKind::BadConfig, why.to_string()))? {
-                        PinnedConfig::Saved(found) => Chosen::saved(&found),
-                        PinnedConfig::Request | PinnedConfig::None => Chosen::bare(),
-                    }
-                }
-            },
-            ConfigOfBatch::Request => {
-                let text = self.config.as_deref().unwrap_or_default().trim();
-                Chosen::inline(configs.inline.find(tenant.workspace.id, text).await?)
-            }
-            ConfigOfBatch::None => Chosen::bare(),
-        };
-        request.ask.headers.integrated_models |= chosen.config.fetch_integrated_models;
-        let gone = || Fault::new(FaultKind::BadConfig, "The target of the call is not in its config any more");
-        let mut routing = Routing::resumed(chosen, &self.target, configs.sticks).ok_or_else(gone)?;
-        routing.binds = self.binds;
-        let config = routing.plan.config();
-        if !config.hooks.is_empty() {
-            routing.guards = Some(parts.guardrails.of_config(config, routing.inline, &tenant.org).await?);
-        }
-        Ok(routing)
+        let (settings, world) = (&*parts.delivery.settings, &parts.live.live.current());
+        let query = format!("call_id={}", self.call);
+        let asked = AskedAnew { org, path: "/v1/realtime", query: Some(&query) };
+        self.ask.request(AskWorld { settings, world, tokens }, asked)
     }
 }

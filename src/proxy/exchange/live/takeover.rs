@@ -2,7 +2,7 @@
 //! of the call, the socket beside it is opened once more, and all else is as it was. A call that is over by then, or has to
 //! be, gets the record of its session here.
 
-use super::call_row::{CallConfigs, CallRow, Unmade};
+use super::call_row::CallRow;
 use super::closing::Why;
 use super::noted::{CallEnd, CallProgress, NotedCall, TakenFor};
 use super::standing::standing_now;
@@ -13,6 +13,7 @@ use crate::in_flight::{InFlight, InFlightGuard};
 use crate::issuers::Issuers;
 use crate::price_list;
 use crate::proxy::exchange::{CallParts, Gate};
+use crate::proxy::kept_ask::{AskConfigs, Unmade};
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use crate::proxy::routing::{InlineConfigs, Routing};
@@ -98,7 +99,11 @@ impl CallTakeover {
             }
         };
         let (inline, pinned, sticks) = (&*self.inline, &self.batches.configs, &self.sticks);
-        let routing = match row.routing(&self.parts, CallConfigs { inline, pinned, sticks }, &mut request).await {
+        let routing = match row
+            .ask
+            .routing(&self.parts.guardrails, AskConfigs { inline, pinned, sticks }, &mut request)
+            .await
+        {
             Ok(routing) => routing,
             Err(fault) => {
                 tracing::warn!(call = row.call, why = fault.message(), "a call goes on that nobody can watch or end");
@@ -117,7 +122,7 @@ impl CallTakeover {
                 return Some(CallEnd::Over);
             }
         };
-        let (headers, call, known) = (row.headers(), row.call.as_str(), progress.known);
+        let (headers, call, known) = (row.ask.headers(), row.call.as_str(), progress.known);
         let goes_on = Some(GoesOn { age: row.age(clock::now()), known: known.clone() });
         let watched = WatchedCall { call, seat, slot, info: &info, headers: &headers, noted: noted.clone(), goes_on };
         let side = match CallWatch::open(gate, watched).await {

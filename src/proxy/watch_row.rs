@@ -1,0 +1,51 @@
+//! What is written down of something that a client made at a provider, so that the gateway looks at it itself: what the provider
+//! calls it, and the request that made it.
+
+use super::headers::GatewayHeaders;
+use super::kept_ask::KeptAsk;
+use super::request::Request;
+use super::routing::Routing;
+use gateway_domain::id::WorkspaceId;
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct WatchRow {
+    /// The provider's own id.
+    pub(crate) native: String,
+    pub(crate) kind: WatchedKind,
+    #[serde(flatten)]
+    pub(crate) ask: KeptAsk,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WatchedKind {
+    Batch,
+    FineTuning,
+}
+
+impl WatchRow {
+    /// Of the client's headers only what says how a provider is asked is kept.
+    pub(crate) fn of(
+        (request, routing): (&Request, &Routing),
+        (client, aliases): (&HeaderMap, &[String]),
+        (kind, native): (WatchedKind, &str),
+    ) -> Self {
+        let mut ask = KeptAsk::of((request, routing), client, aliases);
+        ask.keep_headers(|name| GatewayHeaders::reads(name, aliases));
+        Self { native: native.to_owned(), kind, ask }
+    }
+
+    pub(crate) fn written(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|e| format!("it cannot be read: {e}"))
+    }
+
+    pub(crate) const fn workspace(&self) -> WorkspaceId {
+        self.ask.workspace()
+    }
+}
