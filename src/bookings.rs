@@ -76,11 +76,6 @@ impl BookingId {
     pub(crate) fn of_batch(keeper: &[u8], native: &str) -> Self {
         Self::of(&[b"batch", keeper, native.as_bytes()])
     }
-
-    /// The same of a fine-tuning job.
-    pub(crate) fn of_fine_tuning(keeper: &[u8], native: &str) -> Self {
-        Self::of(&[b"finetune", keeper, native.as_bytes()])
-    }
 }
 
 /// What of something was counted.

@@ -191,17 +191,17 @@ impl BatchWatches {
         self.rows.vault.open(&watch.job.payload).map(|text| text.expose().clone()).map_err(|e| e.to_string())
     }
 
-    /// The work, for as long as the row is this node's; `None`: another has it.
+    /// The work, while the row is kept for this node; `None`: another has it by now. What was begun is done to its end all the
+    /// same: whoever counts has a turn for it that nobody else is given.
     pub(crate) async fn holding<T>(&self, watch: &HeldWatch, work: impl Future<Output = T>) -> Option<T> {
-        let mut work = std::pin::pin!(work);
+        let (mut work, mut is_lost) = (std::pin::pin!(work), false);
         loop {
             tokio::select! {
-                done = &mut work => return Some(done),
-                () = tokio::time::sleep(self.lease / 3) => {}
+                done = &mut work => return (!is_lost).then_some(done),
+                () = tokio::time::sleep(self.lease / 3), if !is_lost => {}
             }
             match self.rows.jobs.beat(watch.lease, None, self.lease).await {
-                Ok(JobStanding::Lost) => return None,
-                Ok(JobStanding::Held | JobStanding::Cancelled) => {}
+                Ok(standing) => is_lost = standing == JobStanding::Lost,
                 // While the database is away nobody else is given it.
                 Err(error) => tracing::debug!(%error, "that a batch is looked at could not be told"),
             }

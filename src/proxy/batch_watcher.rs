@@ -6,7 +6,7 @@ use super::exchange::CallParts;
 use super::kept_ask::{AskConfigs, AskWorld, AskedAnew, Unmade};
 use super::routing::InlineConfigs;
 use super::sticky::Assignments;
-use super::watch_row::{WatchRow, WatchedKind};
+use super::watch_row::WatchRow;
 use crate::batches::{ObjectOwner, SharedBatches};
 use crate::bookings::{BatchLook, BookingId, HeldWatch, WatchEnd};
 use crate::issuers::Issuers;
@@ -15,6 +15,8 @@ use tokio::sync::Semaphore;
 
 /// What one node looks at at once.
 const AT_ONCE: usize = 8;
+/// What is asked, as far as a request says it: which batch it is stands beside it.
+const LOOK: &str = "/v1/batches/watched";
 
 pub(crate) struct BatchWatcher {
     pub(crate) parts: Arc<CallParts>,
@@ -76,11 +78,7 @@ impl BatchWatcher {
             return Ok(BatchLook::Counted);
         }
         let (settings, world, tokens) = (&*parts.delivery.settings, &parts.live.live.current(), &*self.issuers);
-        let path = match row.kind {
-            WatchedKind::Batch => "/v1/batches/watched".to_owned(),
-            WatchedKind::FineTuning => format!("/v1/fine_tuning/jobs/{}", row.native),
-        };
-        let asked = AskedAnew { org, path: &path, query: None };
+        let asked = AskedAnew { org, path: LOOK, query: None };
         let mut request = match row.ask.request(AskWorld { settings, world, tokens }, asked) {
             Ok(request) => request,
             Err(Unmade::Later(why)) => return Ok(BatchLook::Failed(why.to_owned())),

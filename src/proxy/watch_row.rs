@@ -1,4 +1,4 @@
-//! What is written down of something that a client made at a provider, so that the gateway looks at it itself: what the provider
+//! What is written down of a batch that a client made at a provider, so that the gateway looks at it itself: what the provider
 //! calls it, and the request that made it.
 
 use super::headers::GatewayHeaders;
@@ -13,16 +13,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct WatchRow {
     /// The provider's own id.
     pub(crate) native: String,
-    pub(crate) kind: WatchedKind,
     #[serde(flatten)]
     pub(crate) ask: KeptAsk,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum WatchedKind {
-    Batch,
-    FineTuning,
 }
 
 impl WatchRow {
@@ -30,11 +22,11 @@ impl WatchRow {
     pub(crate) fn of(
         (request, routing): (&Request, &Routing),
         (client, aliases): (&HeaderMap, &[String]),
-        (kind, native): (WatchedKind, &str),
+        native: &str,
     ) -> Self {
         let mut ask = KeptAsk::of((request, routing), client, aliases);
         ask.keep_headers(|name| GatewayHeaders::reads(name, aliases));
-        Self { native: native.to_owned(), kind, ask }
+        Self { native: native.to_owned(), ask }
     }
 
     pub(crate) fn written(&self) -> String {

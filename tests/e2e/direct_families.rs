@@ -5,6 +5,7 @@ use crate::batches::{CHAT, text};
 use crate::direct_batches::{call, counted, counted_lines, lines};
 use crate::family_batches::{FamilyProvider, Script, cost, jsonl, prompt};
 use crate::harness::{Gateway, Seen, reply, with};
+use crate::watched_batches::WATCHED;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -335,4 +336,26 @@ async fn a_batch_of_claudes_is_cancelled_there() {
     let told = call(&gateway, &config, "POST", "/v1/batches/msgbatch_1/cancel").send().await.expect(200).json();
     assert_eq!(told["status"], "cancelled", "{told}");
     assert_eq!(provider.calls("POST", "/messages/batches/msgbatch_1/cancel").len(), 1);
+}
+
+/// Neither in a provider's own words nor by OpenAI's routes.
+#[tokio::test]
+async fn nobody_has_to_look_at_a_batch_of_any_of_them() {
+    let gateway = Gateway::with(WATCHED).await;
+    let provider = FamilyProvider::start(CLAUDES, claude()).await;
+    let config = provider.config("anthropic");
+    make(&gateway, &config).await;
+    counts_each_line(&gateway, &config).await;
+    assert_eq!(provider.calls("GET", "/messages/batches/msgbatch_1/results").len(), 1);
+    let provider = FamilyProvider::start("/v1beta/batches/123", google()).await;
+    let config = with(provider.config("google"), json!({ "custom_host": provider.host() }));
+    let path = format!("/v1/proxy/v1beta/models/{PRO}:batchGenerateContent");
+    gateway.post(&path).config(&config).json(&json!({ "batch": {} })).send().await.expect(200);
+    counted(&gateway, "123", 4).await;
+    let provider = FamilyProvider::start("/batch/jobs/job-1", mistral()).await;
+    let config = provider.config("mistral-ai");
+    let asked = json!({ "input_file_id": "file-in", "endpoint": CHAT, "completion_window": "24h", "model": MISTRAL });
+    gateway.post("/v1/batches").config(&config).json(&asked).send().await.expect(200);
+    counted(&gateway, "job-1", 3).await;
+    assert_eq!(provider.calls("GET", "/files/file-out/content").len(), 1);
 }

@@ -375,6 +375,8 @@ mod upgrade;
 mod upload_clocks;
 mod uploads;
 #[cfg(test)]
+mod watched_batches;
+#[cfg(test)]
 mod ways;
 #[cfg(test)]
 mod workspaces;

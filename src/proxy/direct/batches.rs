@@ -11,7 +11,7 @@ use crate::clock;
 use crate::proxy::exchange::{CallParts, LineTarget};
 use crate::proxy::request::{LineMark, Request};
 use crate::proxy::routing::Routing;
-use crate::proxy::watch_row::{WatchRow, WatchedKind};
+use crate::proxy::watch_row::WatchRow;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::kept_files::{FileOwner, kept_files, owner};
@@ -190,7 +190,7 @@ impl<'a> DirectBatches<'a> {
         let (watches, request) = (&self.calls.watches, self.asked.0);
         let Some(client) = self.client.filter(|_| watches.are_on()) else { return };
         let client = (client, &*self.calls.delivery.settings.header_alias);
-        let row = WatchRow::of(self.asked, client, (WatchedKind::Batch, native));
+        let row = WatchRow::of(self.asked, client, native);
         let id = BookingId::of_batch(keeper, native);
         watches.note(WatchedWork { id, owner: own_objects::owner(request) }, &row.written()).await;
     }

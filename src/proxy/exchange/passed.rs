@@ -7,7 +7,7 @@ use crate::bookings::{BookingId, NativeMade, WatchedWork};
 use crate::clock;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
-use crate::proxy::watch_row::{WatchRow, WatchedKind};
+use crate::proxy::watch_row::WatchRow;
 use crate::proxy::{objects, own_objects, target};
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -120,17 +120,17 @@ impl Exchange<'_> {
                 tracing::warn!(batch, error = %e, "that a provider's batch was made here is not noted: it will not be counted");
                 continue;
             }
-            self.note_watch(WatchedKind::Batch, BookingId::of_batch(&keeper, &standing.id), &standing.id).await;
+            self.note_watch(BookingId::of_batch(&keeper, &standing.id), &standing.id).await;
         }
     }
 
     /// It is counted though nobody looks at it again.
-    pub(super) async fn note_watch(&self, kind: WatchedKind, id: BookingId, native: &str) {
+    async fn note_watch(&self, id: BookingId, native: &str) {
         let watches = &self.parts.watches;
         if watches.are_on() {
             let (asked, aliases) = ((&*self.request, &self.routing), &*self.parts.delivery.settings.header_alias);
             let client = (&self.client.view().req_header().headers, aliases);
-            let row = WatchRow::of(asked, client, (kind, native));
+            let row = WatchRow::of(asked, client, native);
             watches.note(WatchedWork { id, owner: own_objects::owner(self.request) }, &row.written()).await;
         }
     }

@@ -70,7 +70,7 @@ async fn counted(
     let Ok(aim) = target::resolve(routing.plan.leaf(), routing.inline, request) else { return Ok(()) };
     let Some(native) = native(request) else { return Ok(()) };
     let keeper = objects::keeper_of(&aim, request);
-    let (id, owner) = (BookingId::of_fine_tuning(&keeper, &native), own_objects::owner(request));
+    let (id, owner) = (BookingId::of(&[b"finetune", &keeper, native.as_bytes()]), own_objects::owner(request));
     let Some(turn) = bookings.begin_one(id, owner, job.finished_at).await? else { return Ok(()) };
     let known = match turn.unsure() {
         None => None,
