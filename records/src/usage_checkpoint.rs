@@ -4,6 +4,8 @@
 
 mod recovery;
 mod standings;
+#[cfg(test)]
+mod tests;
 
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Charge, Counters, Keep, Slot};

@@ -6,6 +6,8 @@ mod access;
 mod awaited;
 mod opinions;
 mod shipping;
+#[cfg(test)]
+mod tests;
 
 pub use awaited::AwaitedRecords;
 pub use opinions::WithOpinions;

@@ -46,8 +46,13 @@ struct Line<'a> {
     cost: Option<f64>,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
 pub(super) fn write(records: &[LogRecord]) {
+    put(&lines(records));
+}
+
+/// One for each request: the record of the target whose answer the client got.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds for people")]
+pub(super) fn lines(records: &[LogRecord]) -> Vec<u8> {
     let mut text = Vec::with_capacity(records.len() * 384);
     let ms = |us: u64| us as f64 / 1e3;
     for r in records.iter().filter(|r| r.last) {
@@ -78,7 +83,7 @@ pub(super) fn write(records: &[LogRecord]) {
             text.push(b'\n');
         }
     }
-    put(&text);
+    text
 }
 
 fn put(text: &[u8]) {
@@ -100,8 +105,15 @@ struct StrangerLine<'a> {
     key: Option<KeyId>,
 }
 
-/// One line for each that waits.
 pub(super) fn write_turned_away(waiting: &mut Receiver<TurnedAway>) {
+    let text = lines_of_turned_away(waiting);
+    if !text.is_empty() {
+        put(&text);
+    }
+}
+
+/// One line for each that waits.
+pub(super) fn lines_of_turned_away(waiting: &mut Receiver<TurnedAway>) -> Vec<u8> {
     let mut text = Vec::new();
     while let Ok(caller) = waiting.try_recv() {
         let line = StrangerLine {
@@ -117,7 +129,5 @@ pub(super) fn write_turned_away(waiting: &mut Receiver<TurnedAway>) {
             text.push(b'\n');
         }
     }
-    if !text.is_empty() {
-        put(&text);
-    }
+    text
 }
