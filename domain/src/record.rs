@@ -1,6 +1,6 @@
 //! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id.
-//! Plain fields, filled on the way and moved out at the end; what only calls of models, of tools or batches have lies in its
-//! [`Detail`].
+//! Plain fields, filled on the way and moved out at the end; what only calls of models, of tools or batches have lies in the
+//! [`Detail`] of its operation.
 
 mod blank;
 mod bodies;
@@ -13,7 +13,7 @@ mod trace;
 
 pub use bodies::{Bodies, BodiesPlace, Body, Held, Message};
 pub use cursor::LogCursor;
-pub use detail::{BatchDetail, Detail, LlmDetail, RecordKind, ToolDetail};
+pub use detail::{BatchDetail, Detail, LlmDetail, RecordKind, RecordedOperation, ToolDetail};
 pub use realtime::{RealtimeNote, RealtimeTotals};
 pub use trace::{Parent, Trace};
 
@@ -170,15 +170,14 @@ pub struct LogRecord {
     /// Provider family, `openai`; empty when refused before one was chosen.
     pub provider: SmolStr,
     pub model: SmolStr,
-    pub operation: &'static str,
+    /// Its name, with what is not the same for all records.
+    pub operation: RecordedOperation,
     pub method: SmolStr,
     pub path: SmolStr,
     pub status: u16,
     /// Label of the fault, when the gateway made the answer.
     pub fault: Option<&'static str>,
     pub stream: bool,
-    /// Tries after the first on this target that ended in success, -1 when all were used up.
-    pub retries: i32,
     pub option_index: SmolStr,
     pub strategy: &'static str,
     /// Of whatever was paid for. What the price of a model makes of its usage is filled in by the writer.
@@ -200,8 +199,6 @@ pub struct LogRecord {
     pub bodies: Option<Box<Bodies>>,
     /// `None` where no guardrail had a word.
     pub hooks: Option<Box<Hooked>>,
-    /// What is not the same for all records.
-    pub detail: Detail,
 }
 
 impl LogRecord {

@@ -4,7 +4,7 @@
 use super::{BatchDocument, BatchStatus, ConfigOfBatch, LineSetup, batch_id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{BatchDetail, Detail, LogRecord, Timings};
+use gateway_domain::record::{BatchDetail, Detail, LogRecord, RecordedOperation, Timings};
 use gateway_domain::snapshot::Snapshot;
 use gateway_domain::{Operation, Timestamp};
 use serde_json::Value;
@@ -38,13 +38,12 @@ impl EndedBatch<'_> {
             key: Some(KeyId(batch.key)),
             key_name: key.map(|found| found.name.as_ref().into()).unwrap_or_default(),
             owner: key.and_then(|found| found.owner),
-            operation: Operation::Batch.name(),
+            operation: RecordedOperation::new(Operation::Batch.name(), Detail::Batch(Some(Box::new(self.detail())))),
             method: "POST".into(),
             path: "/v1/batches".into(),
             status: status(batch.status),
             timings: Timings { total_us: lasted, ..Timings::default() },
             metadata: self.metadata().into(),
-            detail: Detail::Batch(Some(Box::new(self.detail()))),
             ..LogRecord::blank()
         };
         if let ConfigOfBatch::Saved { id, version, slug, .. } = &self.setup.config {
@@ -117,8 +116,8 @@ mod tests {
         let ids = (Uuid::from_u128(1), OrgId(Uuid::nil()), WorkspaceId(Uuid::nil()));
         let ended = EndedBatch { id: ids.0, org: ids.1, workspace: ids.2, batch: &batch, setup: &setup };
         let record = ended.record(&Snapshot::default());
-        assert_eq!((record.status, record.usage(), record.cost, record.operation), (408, None, None, "batch"));
-        let Detail::Batch(Some(told)) = &record.detail else { panic!("it is one of a batch") };
+        assert_eq!((record.status, record.usage(), record.cost, record.operation.name()), (408, None, None, "batch"));
+        let Detail::Batch(Some(told)) = record.operation.detail() else { panic!("it is one of a batch") };
         assert_eq!((&*told.status, &*told.endpoint, told.lines), ("expired", "/v1/embeddings", 5));
         assert_eq!((told.completed, told.failed, told.input_tokens, told.output_tokens), (3, 2, 7, 4));
         assert_eq!(told.cost, NanoUsd(25_000_000));

@@ -11,7 +11,7 @@ use super::request::Request;
 use super::routing::Routing;
 use crate::guardrails::{HookNotes, NotedRecord};
 use crate::ids;
-use gateway_domain::record::{CacheStatus, Detail, LlmDetail, LogRecord, RecordKind, RecordedPrompt, Steps, Timings};
+use gateway_domain::record::{LogRecord, RecordedOperation, RecordedPrompt, Steps, Timings};
 use gateway_domain::{Fault, Timestamp};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -90,13 +90,12 @@ pub(crate) fn of(
         virtual_key: info.map(|f| short(&f.virtual_key)).unwrap_or_default(),
         provider: SmolStr::new_static(info.map_or("", |f| f.provider)),
         model: info.and_then(|f| f.model.as_ref()).or(asked).map(short).unwrap_or_default(),
-        operation: request.ask.route.operation.name(),
+        operation: operation(request, info),
         method: request.ask.method.as_str().into(),
         path: short(request.ask.prompt.as_ref().map_or(&request.ask.route.path, |prompt| &prompt.path)),
         status: tried.map_or(0, |t| t.status),
         fault: tried.and_then(|t| t.fault),
         stream: info.map_or(request.ask.content.stream, |f| f.stream),
-        retries: info.map_or(0, |f| f.retries),
         option_index: info.map(|f| short(&f.option_index)).unwrap_or_default(),
         strategy: routing.map_or("", |r| r.plan.config().strategy()),
         cost: None,
@@ -116,30 +115,30 @@ pub(crate) fn of(
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        detail: detail(request, info),
     })
 }
 
-/// What only its kind of record has, as far as it is known before there is an answer.
-fn detail(request: &Request, info: Option<&AttemptInfo>) -> Detail {
-    let kind = RecordKind::of(request.ask.route.operation.name());
-    if kind != RecordKind::Llm {
-        return Detail::blank(kind);
-    }
-    Detail::Llm(LlmDetail {
-        prompt: request.prompt().map(|prompt| {
+/// With what only its kind of record has, as far as it is known before there is an answer.
+fn operation(request: &Request, info: Option<&AttemptInfo>) -> RecordedOperation {
+    let mut operation = RecordedOperation::blank(request.ask.route.operation.name());
+    if let Some(llm) = operation.llm_mut() {
+        llm.prompt = request.prompt().map(|prompt| {
             Arc::new(RecordedPrompt {
                 id: prompt.id,
                 slug: short(&prompt.slug),
                 version_id: prompt.version_id,
                 version: prompt.number,
             })
-        }),
-        card: info.and_then(|f| f.card.clone()),
-        adjusted: info.filter(|f| !f.adjusted.is_empty()).map(|f| f.adjusted.join(",").into()).unwrap_or_default(),
-        cache: info.map_or(CacheStatus::Disabled, |f| f.cache),
-        ..LlmDetail::NONE
-    })
+        });
+        if let Some(info) = info {
+            (llm.cache, llm.retries) = (info.cache, info.retries);
+            llm.card = info.card.clone();
+            if !info.adjusted.is_empty() {
+                llm.adjusted = info.adjusted.join(",").into();
+            }
+        }
+    }
+    operation
 }
 
 /// A copy where it fits into the record, else the name itself, shared.

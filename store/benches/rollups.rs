@@ -7,7 +7,7 @@
 use gateway_domain::analytics::{SumParts, SumQuery};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{Detail, LlmDetail, LogQuery, LogRecord, Timings};
+use gateway_domain::record::{LlmDetail, LogQuery, LogRecord, RecordedOperation, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{LogsUrl, Options, open_logs};
 use sqlx::{Connection as _, SqliteConnection};
@@ -46,16 +46,18 @@ fn record(n: u128) -> LogRecord {
         virtual_key: "openai".into(),
         provider: ["openai", "anthropic"][n as usize % 2].into(),
         model: ["gpt-4o", "gpt-4o-mini", "claude-sonnet-4-5"][n as usize % 3].into(),
-        operation: "chatComplete",
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
         status: if n.is_multiple_of(50) { 429 } else { 200 },
         stream: n.is_multiple_of(2),
         strategy: "single",
-        detail: Detail::Llm(LlmDetail {
-            usage: Some(Usage { input: 100 + n as u64 % 900, output: 50 + n as u64 % 70, ..Usage::default() }),
-            ..LlmDetail::NONE
-        }),
+        operation: RecordedOperation::new(
+            "chatComplete",
+            LlmDetail {
+                usage: Some(Usage { input: 100 + n as u64 % 900, output: 50 + n as u64 % 70, ..Usage::default() }),
+                ..LlmDetail::NONE
+            },
+        ),
         cost: Some(NanoUsd(1_000 + n as i64 % 5_000)),
         timings: Timings { total_us: 200_000 + n as u64 % 3_000_000, ..Timings::default() },
         request_bytes: 900,

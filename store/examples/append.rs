@@ -5,7 +5,7 @@
 
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::RecordAppend;
-use gateway_domain::record::{Detail, LlmDetail, LogRecord, Steps, Timings};
+use gateway_domain::record::{LlmDetail, LogRecord, RecordedOperation, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{DayFiles, Options};
 use sqlx::{Connection, SqliteConnection};
@@ -101,13 +101,11 @@ fn record() -> LogRecord {
         virtual_key: "openai-main".into(),
         provider: "openai".into(),
         model: "gpt-4o-mini".into(),
-        operation: "chatComplete",
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
         status: 200,
         fault: None,
         stream: true,
-        retries: 0,
         option_index: "targets[0]".into(),
         strategy: "fallback",
         cost: Some(NanoUsd(336_600)),
@@ -122,10 +120,13 @@ fn record() -> LogRecord {
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        detail: Detail::Llm(LlmDetail {
-            response_model: Some("gpt-4o-mini-2024-07-18".into()),
-            usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
-            ..LlmDetail::NONE
-        }),
+        operation: RecordedOperation::new(
+            "chatComplete",
+            LlmDetail {
+                response_model: Some("gpt-4o-mini-2024-07-18".into()),
+                usage: Some(Usage { input: 812, cache_read: 1024, output: 230, ..Usage::default() }),
+                ..LlmDetail::NONE
+            },
+        ),
     }
 }

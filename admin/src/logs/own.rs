@@ -10,7 +10,9 @@ use bytes::Bytes;
 use gateway_domain::metadata;
 use gateway_domain::ports::{RecordIntake, ToldUsage};
 use gateway_domain::record::own::{OWN_CALL, id_at, span_name_of};
-use gateway_domain::record::{Bodies, Body, Detail, LlmDetail, LogRecord, Message, Timings, Trace, Unpriced, mask};
+use gateway_domain::record::{
+    Bodies, Body, LlmDetail, LogRecord, Message, RecordedOperation, Timings, Trace, Unpriced, mask,
+};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Org, Snapshot, Workspace};
 use gateway_domain::{Dialect, WorkspaceId};
@@ -162,7 +164,15 @@ impl OwnPlace<'_> {
             virtual_key: who.slug.into(),
             provider: who.family.into(),
             model: model.into(),
-            operation: OWN_CALL,
+            operation: RecordedOperation::new(
+                OWN_CALL,
+                LlmDetail {
+                    response_model,
+                    usage: overheard.usage.map(|usage| usage.believable(request_bytes, response_bytes)),
+                    card: own_card(self.snapshot, &priced, self.call.now),
+                    ..LlmDetail::NONE
+                },
+            ),
             method: method.into(),
             path: url.into(),
             status,
@@ -174,12 +184,6 @@ impl OwnPlace<'_> {
             metadata: merged(metadata, self.snapshot, actor, self.workspace).into(),
             trace: Some(Arc::new(trace)),
             bodies,
-            detail: Detail::Llm(LlmDetail {
-                response_model,
-                usage: overheard.usage.map(|usage| usage.believable(request_bytes, response_bytes)),
-                card: own_card(self.snapshot, &priced, self.call.now),
-                ..LlmDetail::NONE
-            }),
             ..LogRecord::blank()
         };
         Ok(OwnRecord { span, record })

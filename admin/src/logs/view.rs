@@ -43,7 +43,7 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "last": r.last,
         "fault": r.fault,
         "client_ip": r.client_text(),
-        "kind": r.detail.kind().name(),
+        "kind": r.operation.kind().name(),
         "adjusted_params": r.llm_or_none().adjusted,
         "request": {
             "url": request.map_or(&*r.path, |m| m.url.as_str()),
@@ -82,10 +82,10 @@ pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
 /// What only its kind of record has, under the name of that. What calls of models have stands among the metrics.
 fn detail(r: &LogRecord) -> Option<(&'static str, Value)> {
     let named = |name: &'_ str| if name.is_empty() { Value::Null } else { name.into() };
-    let told = match &r.detail {
+    let told = match r.operation.detail() {
         Detail::Llm(_) => return None,
         Detail::Tool(tool) => {
-            let (protocol, method) = r.operation.split_once('.').unwrap_or_default();
+            let (protocol, method) = r.operation.name().split_once('.').unwrap_or_default();
             json!({
                 "protocol": protocol, "method": method, "server": named(&r.virtual_key), "name": named(&r.model),
                 "task_state": tool.task_state,
@@ -101,7 +101,7 @@ fn detail(r: &LogRecord) -> Option<(&'static str, Value)> {
             })
         }
     };
-    Some((r.detail.kind().name(), told))
+    Some((r.operation.kind().name(), told))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers for people")]
@@ -234,7 +234,7 @@ fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
         "ai_org": r.provider,
         "ai_model": r.model,
         "response_model": llm.response_model,
-        "operation": r.operation,
+        "operation": r.operation.name(),
         "mode": r.strategy,
         "last_used_option_index": option_index(&r.option_index),
         // Records lie in no object store of the reader's.
@@ -268,11 +268,11 @@ fn outcome(r: &LogRecord) -> Value {
         "request_url": r.path,
         "request_method": r.method,
         "response_status_code": r.status,
-        "is_proxy_call": r.operation == "proxy" || r.path.starts_with("/v1/proxy/"),
+        "is_proxy_call": r.operation.name() == "proxy" || r.path.starts_with("/v1/proxy/"),
         "stream_mode": u8::from(r.stream),
         "cache_status": r.cache().label(),
         "cache_type": (r.cache() != CacheStatus::Disabled).then_some("simple"),
-        "retry_success_count": r.retries,
+        "retry_success_count": r.llm_or_none().retries,
     })
 }
 

@@ -1,10 +1,10 @@
 //! Who spent what: graphs, summaries and groups over records, for those who may see them.
 
 use crate::harness::{House, now};
-use crate::logs::{record, used};
+use crate::logs::{called, record, used};
 use gateway_domain::id::KeyId;
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{CacheStatus, Detail, LlmDetail, LogRecord, RecordedPrompt, Timings};
+use gateway_domain::record::{CacheStatus, LlmDetail, LogRecord, RecordedOperation, RecordedPrompt, Timings};
 use gateway_domain::{Timestamp, Usage, WorkspaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ fn plain(house: &House, workspace: WorkspaceId, created_at: Timestamp) -> LogRec
     }
 }
 
-fn looked_up(cache: CacheStatus, saved: Option<NanoUsd>) -> Detail {
-    Detail::Llm(LlmDetail { cache, saved, ..used() })
+fn looked_up(cache: CacheStatus, saved: Option<NanoUsd>) -> RecordedOperation {
+    called(LlmDetail { cache, saved, ..used() })
 }
 
 /// Ten cents and 40 tokens in four calls of two people, over three hours; one of them in another workspace.
@@ -52,7 +52,7 @@ async fn filled() -> House {
     records[2].timings = Timings { total_us: 4_500_000, ..Timings::default() };
     records[4].last = false;
     records[4].status = 503;
-    records[4].detail = LlmDetail::NONE.into();
+    records[4].operation = called(LlmDetail::NONE);
     records[4].cost = None;
     house.logs().append(&records).await.expect("appended");
     house
@@ -112,11 +112,11 @@ async fn what_the_cache_saved_adds_up() {
     let home = house.default_workspace();
     let hit = |hours, us| LogRecord {
         cost: Some(NanoUsd(0)),
-        detail: looked_up(CacheStatus::Hit, Some(NanoUsd(20_000_000))),
+        operation: looked_up(CacheStatus::Hit, Some(NanoUsd(20_000_000))),
         timings: Timings { total_us: us, ..Timings::default() },
         ..plain(&house, home, at(hours, 1))
     };
-    let miss = LogRecord { detail: looked_up(CacheStatus::Miss, None), ..plain(&house, home, at(3, 2)) };
+    let miss = LogRecord { operation: looked_up(CacheStatus::Miss, None), ..plain(&house, home, at(3, 2)) };
     house.logs().append(&[hit(3, 10_000), hit(1, 20_000), miss]).await.expect("appended");
     let told = ask(&house, "graphs/cache/hit-rate", "").await;
     assert_eq!(told["summary"], json!({"total": 2, "rate": 66.67}));
@@ -253,7 +253,7 @@ async fn nobody_sees_the_spending_of_others() {
     let own = snapshot.keys().find(|k| k.owner.is_some_and(|o| o.to_string() == user)).expect("a key").id;
     let mut spent = plain(&house, home, at(1, 1));
     (spent.key, spent.owner) = (Some(own), user.parse().ok());
-    spent.detail = LlmDetail { usage: Some(Usage { input: 1, ..Usage::default() }), ..LlmDetail::NONE }.into();
+    spent.operation = called(LlmDetail { usage: Some(Usage { input: 1, ..Usage::default() }), ..LlmDetail::NONE });
     house.logs().append(&[spent]).await.expect("appended");
     assert_eq!(house.with(&key).get(&path).await.expect(200)["summary"]["total"], 1);
     for by in ["users", "metadata/team"] {
@@ -267,7 +267,7 @@ async fn groups_tell_of_prompts_and_of_what_was_thought() {
     let home = house.default_workspace();
     let prompt = RecordedPrompt { id: Uuid::nil(), slug: "pp-a".into(), version_id: Uuid::nil(), version: 1 };
     let called = LogRecord {
-        detail: LlmDetail { prompt: Some(Arc::new(prompt)), ..used() }.into(),
+        operation: called(LlmDetail { prompt: Some(Arc::new(prompt)), ..used() }),
         trace_id: "p".into(),
         metadata: r#"{"team":"green"}"#.into(),
         ..plain(&house, home, at(1, 10))

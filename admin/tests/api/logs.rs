@@ -2,7 +2,9 @@
 
 use crate::harness::{House, in_seconds, list, now, text};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{CacheStatus, LlmDetail, LogRecord, RecordedPrompt, Steps, Timings, Trace};
+use gateway_domain::record::{
+    CacheStatus, LlmDetail, LogRecord, RecordedOperation, RecordedPrompt, Steps, Timings, Trace,
+};
 use gateway_domain::{OrgId, Usage, WorkspaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -10,6 +12,11 @@ use uuid::Uuid;
 
 pub(crate) fn used() -> LlmDetail {
     LlmDetail { usage: Some(Usage { input: 7, output: 3, ..Usage::default() }), ..LlmDetail::NONE }
+}
+
+/// What records of these tests are about.
+pub(crate) fn called(llm: LlmDetail) -> RecordedOperation {
+    RecordedOperation::new("chat", llm)
 }
 
 pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -> LogRecord {
@@ -31,13 +38,12 @@ pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -
         virtual_key: "main".into(),
         provider: "openai".into(),
         model: "gpt-x".into(),
-        operation: "chat",
+        operation: called(used()),
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
         status: 200,
         fault: None,
         stream: true,
-        retries: 0,
         option_index: "".into(),
         strategy: "single",
         cost: Some(NanoUsd(25_000_000)),
@@ -52,7 +58,6 @@ pub(crate) fn record(org: OrgId, workspace: WorkspaceId, at: i64, trace: &str) -
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        detail: used().into(),
     }
 }
 
@@ -321,9 +326,9 @@ async fn caches_prompts_and_spans_are_found() {
         |slug: &str| RecordedPrompt { id: Uuid::nil(), slug: slug.into(), version_id: Uuid::nil(), version: 1 };
     let mut prompted = record(org, workspace, 4, "prompted");
     let prompt = Some(Arc::new(slugged("pp-a")));
-    prompted.detail = LlmDetail { prompt, cache: CacheStatus::Hit, ..used() }.into();
+    prompted.operation = called(LlmDetail { prompt, cache: CacheStatus::Hit, ..used() });
     let mut named = record(org, workspace, 5, "named");
-    named.detail = LlmDetail { prompt: Some(Arc::new(slugged("pp-b"))), ..used() }.into();
+    named.operation = called(LlmDetail { prompt: Some(Arc::new(slugged("pp-b"))), ..used() });
     named.trace = Some(Arc::new(Trace { span_id: Some("client \"span\"".into()), ..Trace::default() }));
     let mut traced = record(org, workspace, 6, "traced");
     traced.attempt = 2;
@@ -380,7 +385,7 @@ async fn logs_are_found_by_what_was_thought_of_them() {
 async fn filters_go_by_what_is_shown() {
     let (house, records) = filled().await;
     let (org, workspace) = (records[0].org, records[0].workspace);
-    let nothing = LogRecord { detail: LlmDetail::NONE.into(), cost: None, ..record(org, workspace, 3, "refused") };
+    let nothing = LogRecord { operation: called(LlmDetail::NONE), cost: None, ..record(org, workspace, 3, "refused") };
     let refused = LogRecord { status: 429, provider: "".into(), option_index: "".into(), ..nothing.clone() };
     let unsent = LogRecord { id: Uuid::now_v7(), status: 500, trace_id: "failed".into(), ..nothing.clone() };
     let index = "config.targets[1].targets[2]";

@@ -3,7 +3,7 @@
 use gateway_domain::Timestamp;
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{Detail, LlmDetail, LogRecord, Timings};
+use gateway_domain::record::{LlmDetail, LogRecord, RecordedOperation, Timings};
 use gateway_domain::usage::Usage;
 use std::time::Duration;
 use uuid::Uuid;
@@ -73,20 +73,22 @@ impl Maker {
             virtual_key: provider.into(),
             provider: provider.into(),
             model: model.into(),
-            operation: "chatCompletions",
             method: "POST".into(),
             path: "/v1/chat/completions".into(),
             status,
             stream: chance.below(2) == 0,
             strategy: "single",
-            detail: Detail::Llm(LlmDetail {
-                usage: (status == 200).then(|| Usage {
-                    input: 20 + chance.skewed(4_000),
-                    output: 1 + chance.skewed(1_000),
-                    ..Usage::default()
-                }),
-                ..LlmDetail::NONE
-            }),
+            operation: RecordedOperation::new(
+                "chatCompletions",
+                LlmDetail {
+                    usage: (status == 200).then(|| Usage {
+                        input: 20 + chance.skewed(4_000),
+                        output: 1 + chance.skewed(1_000),
+                        ..Usage::default()
+                    }),
+                    ..LlmDetail::NONE
+                },
+            ),
             cost: Some(NanoUsd(if status == 200 { 1_000 + chance.below(1_000_000) as i64 } else { 0 })),
             timings: Timings {
                 total_us: waited + 300,

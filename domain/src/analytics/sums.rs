@@ -31,7 +31,7 @@ impl Fact {
             created_at: record.created_at,
             last: record.last,
             attempt: record.attempt,
-            retries: record.retries,
+            retries: record.llm_or_none().retries,
             status: record.status,
             cache: record.cache(),
             input_tokens: usage.map_or(0, |u| u.prompt()),

@@ -1,12 +1,12 @@
 //! The record of which nothing is known.
 
-use super::{Detail, LlmDetail, LogRecord, Steps, Timings};
+use super::{LogRecord, RecordedOperation, Steps, Timings};
 use crate::id::{OrgId, WorkspaceId};
 use crate::time::Timestamp;
 use uuid::Uuid;
 
 impl LogRecord {
-    /// Nothing is known yet: for whoever fills in what is. A call of a model, until its detail is another.
+    /// Nothing is known yet: for whoever fills in what is. A call of a model, until its operation is another.
     pub fn blank() -> Self {
         Self {
             id: Uuid::nil(),
@@ -26,13 +26,12 @@ impl LogRecord {
             virtual_key: "".into(),
             provider: "".into(),
             model: "".into(),
-            operation: "",
+            operation: RecordedOperation::NONE,
             method: "".into(),
             path: "".into(),
             status: 0,
             fault: None,
             stream: false,
-            retries: 0,
             option_index: "".into(),
             strategy: "",
             cost: None,
@@ -47,7 +46,6 @@ impl LogRecord {
             charges: Vec::new(),
             bodies: None,
             hooks: None,
-            detail: Detail::Llm(LlmDetail::NONE),
         }
     }
 }

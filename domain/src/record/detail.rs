@@ -63,6 +63,8 @@ pub struct LlmDetail {
     pub card: Option<PriceCard>,
     /// Standard fields dropped or clamped in translation, comma-separated.
     pub adjusted: SmolStr,
+    /// Tries after the first on this target that ended in success, -1 when all were used up.
+    pub retries: i32,
     /// A hit costs nothing, whatever its usage says.
     pub cache: CacheStatus,
     /// `None` where it is of no realtime session.
@@ -80,6 +82,7 @@ impl LlmDetail {
         saved: None,
         card: None,
         adjusted: SmolStr::new_static(""),
+        retries: 0,
         cache: CacheStatus::Disabled,
         realtime: None,
     };
@@ -143,7 +146,51 @@ impl Detail {
     }
 }
 
-impl LogRecord {
+/// What was done, and what only records of its kind tell of it. The two cannot be set apart from each other, so that no record
+/// has the name of one kind and the detail of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedOperation {
+    name: &'static str,
+    detail: Detail,
+}
+
+impl RecordedOperation {
+    /// A call of a model that nobody knows yet.
+    pub const NONE: Self = Self { name: "", detail: Detail::Llm(LlmDetail::NONE) };
+
+    /// The detail is to be of the kind that the name says; of another one nothing is kept.
+    pub fn new(name: &'static str, detail: impl Into<Detail>) -> Self {
+        let (kind, detail) = (RecordKind::of(name), detail.into());
+        debug_assert_eq!(kind, detail.kind(), "the detail of {name}");
+        if kind == detail.kind() { Self { name, detail } } else { Self::blank(name) }
+    }
+
+    /// Nothing is known of it yet.
+    pub fn blank(name: &'static str) -> Self {
+        Self { name, detail: Detail::blank(RecordKind::of(name)) }
+    }
+
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub const fn detail(&self) -> &Detail {
+        &self.detail
+    }
+
+    pub const fn kind(&self) -> RecordKind {
+        self.detail.kind()
+    }
+
+    /// Another name for what was done. The detail stays where it is one of that kind, and is blank else.
+    pub fn rename(&mut self, name: &'static str) {
+        let kind = RecordKind::of(name);
+        if kind != self.kind() {
+            self.detail = Detail::blank(kind);
+        }
+        self.name = name;
+    }
+
     pub const fn llm(&self) -> Option<&LlmDetail> {
         match &self.detail {
             Detail::Llm(llm) => Some(llm),
@@ -156,6 +203,16 @@ impl LogRecord {
             Detail::Llm(llm) => Some(llm),
             Detail::Tool(_) | Detail::Batch(_) => None,
         }
+    }
+}
+
+impl LogRecord {
+    pub const fn llm(&self) -> Option<&LlmDetail> {
+        self.operation.llm()
+    }
+
+    pub const fn llm_mut(&mut self) -> Option<&mut LlmDetail> {
+        self.operation.llm_mut()
     }
 
     /// Of other records that of a call of which nothing is known: for who shows or stores all of them alike.
@@ -200,10 +257,30 @@ mod tests {
         assert!(kinds.iter().all(|kind| Detail::blank(*kind).kind() == *kind));
     }
 
+    #[test]
+    fn a_name_of_another_kind_takes_no_detail_along() {
+        let known = LlmDetail { retries: 2, ..LlmDetail::NONE };
+        let mut operation = RecordedOperation::new("messages", known.clone());
+        operation.rename("chatCompletions");
+        assert_eq!((operation.name(), operation.llm()), ("chatCompletions", Some(&known)));
+        operation.rename("mcp.tools/call");
+        assert_eq!((operation.kind(), operation.llm()), (RecordKind::Tool, None));
+        operation.rename("batch");
+        assert_eq!(operation, RecordedOperation::blank("batch"));
+        operation.rename("messages");
+        assert_eq!(operation.llm(), Some(&LlmDetail::NONE));
+    }
+
+    #[test]
+    #[should_panic(expected = "the detail of batch")]
+    fn a_detail_of_another_kind_is_a_mistake() {
+        RecordedOperation::new("batch", LlmDetail::NONE);
+    }
+
     /// A record is one piece of memory that crosses threads: kinds that are few take no room in the others.
     #[test]
     fn other_kinds_do_not_make_records_larger() {
         assert_eq!(size_of::<Detail>(), size_of::<LlmDetail>());
-        assert!(size_of::<LogRecord>() <= 936, "{}", size_of::<LogRecord>());
+        assert!(size_of::<LogRecord>() <= 928, "{}", size_of::<LogRecord>());
     }
 }

@@ -13,7 +13,7 @@ pub const OWN_CALL: &str = "log";
 impl LogRecord {
     /// A client told of it: the gateway did nothing for it, and counts nothing of it in its metrics.
     pub fn is_own_call(&self) -> bool {
-        self.operation == OWN_CALL
+        self.operation.name() == OWN_CALL
     }
 }
 

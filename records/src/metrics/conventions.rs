@@ -57,7 +57,7 @@ impl Conventions {
         if r.provider.is_empty() {
             return;
         }
-        let (operation, provider, model) = (operation(r.operation), provider(&r.provider), self.models.value(r));
+        let (operation, provider, model) = (operation(r.operation.name()), provider(&r.provider), self.models.value(r));
         let failed = r.fault.unwrap_or(if r.status >= 400 { "upstream_error" } else { "" });
         let waited = match r.timings.first_byte_us {
             0 => r.timings.upstream_us,

@@ -60,12 +60,12 @@ impl AtHand {
 impl Series {
     fn new(inner: &Inner, r: &LogRecord, extra: &[Cow<'_, str>]) -> Self {
         let code = r.status.to_string();
-        let labels = [&*r.provider, &*r.method, r.operation, &*code, stream(r), r.cache().label(), "gateway"];
+        let labels = [&*r.provider, &*r.method, r.operation.name(), &*code, stream(r), r.cache().label(), "gateway"];
         let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
         Self {
             provider: r.provider.clone(),
             method: r.method.clone(),
-            operation: r.operation,
+            operation: r.operation.name(),
             status: r.status,
             stream: r.stream,
             cache: r.cache(),
@@ -83,7 +83,7 @@ impl Series {
         self.status == r.status
             && self.stream == r.stream
             && self.cache == r.cache()
-            && self.operation == r.operation
+            && self.operation == r.operation.name()
             && self.provider == r.provider
             && self.method == r.method
             && self.extra.iter().zip(extra).all(|(a, b)| a == b)
@@ -93,13 +93,14 @@ impl Series {
         let extra = &self.extra;
         self.answer.get_or_insert_with(|| {
             let code = r.status.to_string();
-            let labels = [&*r.provider, &*r.method, r.operation, &*code, stream(r), r.cache().label(), "gateway"];
+            let labels =
+                [&*r.provider, &*r.method, r.operation.name(), &*code, stream(r), r.cache().label(), "gateway"];
             let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
             Answer {
                 total_millis: inner.total_millis.with_label_values(&labels),
-                seconds: inner.seconds.with_label_values(&[&*r.method, r.operation, &*code]),
-                overhead: inner.overhead.with_label_values(&[r.operation]),
-                own_millis: inner.own_millis.with_label_values(&[r.operation, stream(r)]),
+                seconds: inner.seconds.with_label_values(&[&*r.method, r.operation.name(), &*code]),
+                overhead: inner.overhead.with_label_values(&[r.operation.name()]),
+                own_millis: inner.own_millis.with_label_values(&[r.operation.name(), stream(r)]),
             }
         })
     }
@@ -145,7 +146,7 @@ impl Inner {
         }
         if r.timings.first_byte_us > 0 {
             let tail = r.timings.total_us.saturating_sub(r.timings.first_byte_us);
-            let told = || self.tail_millis.with_label_values(&[r.operation, stream(r)]);
+            let told = || self.tail_millis.with_label_values(&[r.operation.name(), stream(r)]);
             series.tail_millis.get_or_insert_with(told).observe(millis(tail));
         }
     }
@@ -164,12 +165,12 @@ impl Inner {
         ];
         let Series { extra, tokens, cost: spent, .. } = series;
         for ((class, n), told) in classes.into_iter().zip(tokens).filter(|((_, n), _)| *n > 0) {
-            let sum = || self.tokens.with_label_values(&labels(&[&*r.provider, r.operation, class], extra));
+            let sum = || self.tokens.with_label_values(&labels(&[&*r.provider, r.operation.name(), class], extra));
             told.get_or_insert_with(sum).add(n as f64);
         }
         match r.cost {
             Some(cost) => {
-                let sum = || self.cost.with_label_values(&labels(&[&*r.provider, r.operation], extra));
+                let sum = || self.cost.with_label_values(&labels(&[&*r.provider, r.operation.name()], extra));
                 spent.get_or_insert_with(sum).add(cost.usd());
             }
             None => {

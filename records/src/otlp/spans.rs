@@ -99,7 +99,7 @@ fn server(r: &LogRecord, trace: &Trace, scheme: &'static str) -> Span {
 }
 
 fn call(r: &LogRecord, trace: &Trace) -> Span {
-    let (operation, llm) = (operation(r.operation), r.llm_or_none());
+    let (operation, llm) = (operation(r.operation.name()), r.llm_or_none());
     let mut attributes = vec![
         text("gen_ai.operation.name", operation),
         text("gen_ai.provider.name", provider(&r.provider)),
@@ -121,7 +121,7 @@ fn call(r: &LogRecord, trace: &Trace) -> Span {
     attributes.extend(used(r));
     attributes.extend(error_type(r, 400));
     attributes.push(number("gateway.attempt", r.attempt.into()));
-    attributes.push(attribute("gateway.retries", Value::IntValue(r.retries.into())));
+    attributes.push(attribute("gateway.retries", Value::IntValue(llm.retries.into())));
     attributes.push(text("gateway.cache.status", llm.cache.label()));
     attributes.extend(tenant(r));
     // What was tried began when the waiting for it did: before its first byte, or before its end.

@@ -12,7 +12,7 @@ use crate::metrics::{Metrics, Readings, Shape};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{Fut, Ledger, RecordAppend, RecordQuery, StoreError};
-use gateway_domain::record::{LlmDetail, LogQuery, LogRecord, Position};
+use gateway_domain::record::{LlmDetail, LogQuery, LogRecord, Position, RecordedOperation};
 use gateway_domain::usage::Usage;
 use gateway_store::journal::Journal;
 use gateway_store::{DayFiles, Options};
@@ -45,11 +45,10 @@ fn record(n: u128) -> LogRecord {
     record.workspace_slug = "default".into();
     record.provider = "openai".into();
     record.model = "gpt-4o".into();
-    record.operation = "chatComplete";
     record.method = "POST".into();
     record.path = "/v1/chat/completions".into();
     record.status = 200;
-    record.detail = LlmDetail { usage: Some(usage), ..LlmDetail::NONE }.into();
+    record.operation = RecordedOperation::new("chatComplete", LlmDetail { usage: Some(usage), ..LlmDetail::NONE });
     record
 }
 

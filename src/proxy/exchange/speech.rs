@@ -4,12 +4,13 @@
 use crate::proxy::request::Request;
 use gateway_domain::Usage;
 use gateway_domain::price::{PriceBook, PriceQuery, UntoldSpeech};
-use gateway_domain::record::{Detail, LogRecord};
+use gateway_domain::record::LogRecord;
 
 /// An answer that told its usage keeps it.
 pub(super) fn count(record: &mut LogRecord, request: &Request) {
     let is_untold = |usage: Usage| usage.estimated && usage.total() == 0 && usage.detail.characters == 0;
-    let LogRecord { provider, model, detail: Detail::Llm(llm), .. } = record else { return };
+    let LogRecord { provider, model, operation, .. } = record;
+    let Some(llm) = operation.llm_mut() else { return };
     if !llm.usage.is_none_or(is_untold) {
         return;
     }

@@ -113,7 +113,7 @@ async fn record_of(
         record: None,
     };
     let mut record = book(parts, asked, &booked).await.ok()?;
-    record.operation = Operation::Finetune.name();
+    record.operation.rename(Operation::Finetune.name());
     let mut metadata: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&record.metadata).unwrap_or_default();
     metadata.insert("fine_tuning_job".to_owned(), native.into());

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gateway_domain::NanoUsd;
 use gateway_domain::Operation;
 use gateway_domain::counters::Charge;
-use gateway_domain::record::{Detail, ToolDetail};
+use gateway_domain::record::{Detail, RecordedOperation, ToolDetail};
 use smol_str::SmolStr;
 use std::time::Duration;
 
@@ -63,7 +63,6 @@ impl McpBook<'_, '_> {
         let Self { calls, request, slug, client } = self;
         let number = u32::try_from(records.len() + 1).unwrap_or(u32::MAX);
         let mut record = record::of(request, &request.steps(), None, None, number);
-        record.operation = outcome.operation.name();
         record.status = outcome.status;
         record.fault = outcome.label;
         record.stream = outcome.stream;
@@ -72,7 +71,8 @@ impl McpBook<'_, '_> {
         if let Some(state) = &outcome.state {
             record.metadata = with_state(&record.metadata, state);
         }
-        record.detail = Detail::Tool(ToolDetail { task_state: outcome.state.map(Into::into) });
+        let told = Detail::Tool(ToolDetail { task_state: outcome.state.map(Into::into) });
+        record.operation = RecordedOperation::new(outcome.operation.name(), told);
         record.model = SmolStr::new(&outcome.name);
         record.request_bytes = outcome.request_bytes as u64;
         record.response_bytes = outcome.answer.len() as u64;

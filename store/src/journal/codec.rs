@@ -128,7 +128,7 @@ impl Source for Fields<'_> {
 mod tests {
     use super::*;
     use gateway_domain::Usage;
-    use gateway_domain::record::{BatchDetail, Detail, LlmDetail, ToolDetail};
+    use gateway_domain::record::{BatchDetail, Detail, LlmDetail, RecordedOperation, ToolDetail};
 
     fn written(record: &LogRecord) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn of(operation: &'static str, detail: Detail) -> LogRecord {
-        LogRecord { operation, detail, ..LogRecord::blank() }
+        LogRecord { operation: RecordedOperation::new(operation, detail), ..LogRecord::blank() }
     }
 
     #[test]

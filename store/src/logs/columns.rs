@@ -5,7 +5,7 @@
 use super::detail::{detail_json, told_detail};
 use super::field::{Clipped, Json, Sink, Source, StoredAs, StoredField, TokenTotal};
 use crate::session::Row;
-use gateway_domain::record::LogRecord;
+use gateway_domain::record::{LogRecord, RecordedOperation};
 use sqlx::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +25,9 @@ const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> Kind {
 /// A row is `name = field`, `name = field as Form` where the type alone does not say how it is stored, or
 /// `name = usage? class` for a number that is there only when usage is known, `name = usage? class as Form` for a text.
 /// `name = llm? field` is what only calls of models have: of other records it is what a call of a model says of which nothing
-/// is known. What those have instead is `detail`, which stands behind all of these: every record is read as a call of a model
-/// until its detail makes it another.
+/// is known. What those have instead is `detail`. Of which kind a record is its `operation` says, which stands before both.
 macro_rules! columns {
+    (@kind operation) => { Kind::Text };
     (@kind detail) => { Kind::Text };
     (@kind usage? $class:ident) => { Kind::Int };
     (@kind usage? $class:ident as $form:ty) => { Kind::Text };
@@ -35,7 +35,8 @@ macro_rules! columns {
     (@kind llm? $field:ident) => { kind(|r| &r.llm_or_none().$field) };
     (@kind $($field:ident).+ as $form:ty) => { kind_in::<_, $form>(|r| &r.$($field).+) };
     (@kind $($field:ident).+) => { kind(|r| &r.$($field).+) };
-    (@put $record:ident $sink:ident detail) => { $sink.made(detail_json(&$record.detail)) };
+    (@put $record:ident $sink:ident operation) => { $sink.text(Some($record.operation.name())) };
+    (@put $record:ident $sink:ident detail) => { $sink.made(detail_json($record.operation.detail())) };
     (@put $record:ident $sink:ident llm? $field:ident as $form:ty) => {
         <$form>::put(&$record.llm_or_none().$field, $sink)
     };
@@ -54,9 +55,11 @@ macro_rules! columns {
     };
     (@put $record:ident $sink:ident $($field:ident).+ as $form:ty) => { <$form>::put(&$record.$($field).+, $sink) };
     (@put $record:ident $sink:ident $($field:ident).+) => { $record.$($field).+.put($sink) };
+    (@take $record:ident $source:ident operation) => { $record.operation.rename(StoredField::take($source)?) };
     (@take $record:ident $source:ident detail) => {
-        if let Some(detail) = told_detail($record.operation, $source.opt_text()?) {
-            $record.detail = detail;
+        let name = $record.operation.name();
+        if let Some(detail) = told_detail(name, $source.opt_text()?) {
+            $record.operation = RecordedOperation::new(name, detail);
         }
     };
     (@take $record:ident $source:ident llm? $field:ident as $form:ty) => {{
@@ -125,7 +128,7 @@ columns! {
     "status" = { status }
     "fault" = { fault }
     "stream" = { stream }
-    "retries" = { retries }
+    "retries" = { llm? retries }
     "option_index" = { option_index }
     "strategy" = { strategy }
     "total_tokens" = { llm? usage as TokenTotal }

@@ -1,6 +1,6 @@
 //! Records by the day: found across days, dropped with them, moved over from the table of before, priced later.
 
-use crate::logs::{any, full, on_log_engines, record};
+use crate::logs::{any, called, full, on_log_engines, record};
 use crate::{Engine, House, id};
 use gateway_domain::ports::LogStore;
 use gateway_domain::record::{Bodies, Body, Costed, LlmDetail, LogQuery, LogRecord, Message};
@@ -122,7 +122,7 @@ async fn records_are_found_on_the_day_after_their_id(house: House) {
 async fn costs_come_later_and_once(house: House) {
     let store = house.logs().await;
     let used = |day, n, model: &str| LogRecord {
-        detail: LlmDetail { usage: Some(Usage { input: 5, ..Usage::default() }), ..LlmDetail::NONE }.into(),
+        operation: called(LlmDetail { usage: Some(Usage { input: 5, ..Usage::default() }), ..LlmDetail::NONE }),
         model: model.into(),
         ..on(day, n)
     };
@@ -220,7 +220,7 @@ async fn records_of_before_are_moved_out_of_a_file() {
 async fn a_damaged_day_hides_nothing_but_itself() {
     let house = House::new(Engine::File);
     let unpriced = LlmDetail { usage: Some(Usage::default()), ..LlmDetail::NONE };
-    let used = |day, n| LogRecord { detail: unpriced.clone().into(), cost: None, ..on(day, n) };
+    let used = |day, n| LogRecord { operation: called(unpriced.clone()), cost: None, ..on(day, n) };
     house.logs().await.append(&[used(20_000, 1), used(20_002, 3)]).await.unwrap();
     let file = house.path("logs").join(format!("{}.db", &Timestamp(20_001 * DAY).to_string()[..10]));
     std::fs::write(&file, "no database, but long enough to be taken for one. ".repeat(200)).unwrap();

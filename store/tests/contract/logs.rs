@@ -6,7 +6,7 @@ use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{
     BatchDetail, Bodies, Body, CacheStatus, Client, Detail, LlmDetail, LogCursor, LogQuery, LogRecord, Message,
-    RecordedPrompt, Steps, Timings, ToolDetail, Trace,
+    RecordedOperation, RecordedPrompt, Steps, Timings, ToolDetail, Trace,
 };
 use gateway_domain::usage::{PictureSize, ServiceTier, UsageDetail};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
@@ -27,6 +27,11 @@ on_log_engines!(
     too_many_values_are_refused,
 );
 
+/// What records of these tests are about.
+pub(crate) fn called(llm: LlmDetail) -> RecordedOperation {
+    RecordedOperation::new("chatComplete", llm)
+}
+
 pub(crate) fn record(n: u128) -> LogRecord {
     LogRecord {
         id: id(n),
@@ -46,13 +51,12 @@ pub(crate) fn record(n: u128) -> LogRecord {
         virtual_key: "".into(),
         provider: "openai".into(),
         model: "gpt-4o".into(),
-        operation: "chatComplete",
+        operation: called(LlmDetail::NONE),
         method: "POST".into(),
         path: "/v1/chat/completions".into(),
         status: 200,
         fault: None,
         stream: false,
-        retries: 0,
         option_index: "".into(),
         strategy: "single",
         cost: None,
@@ -67,7 +71,6 @@ pub(crate) fn record(n: u128) -> LogRecord {
         charges: Vec::new(),
         bodies: None,
         hooks: None,
-        detail: LlmDetail::NONE.into(),
     }
 }
 
@@ -77,6 +80,7 @@ fn prompt(n: u128) -> RecordedPrompt {
 
 fn used(n: u128) -> LlmDetail {
     LlmDetail {
+        retries: -1,
         prompt: Some(prompt(n).into()),
         response_model: Some("gpt-4o-2026-01-01".into()),
         usage: Some(Usage {
@@ -119,7 +123,6 @@ pub(crate) fn full(n: u128) -> LogRecord {
         status: 429,
         fault: Some("rate_limited"),
         stream: true,
-        retries: -1,
         option_index: "targets[1].targets[0]".into(),
         strategy: "fallback",
         cost: Some(NanoUsd(-5)),
@@ -128,7 +131,7 @@ pub(crate) fn full(n: u128) -> LogRecord {
         request_bytes: 9,
         response_bytes: i64::MAX as u64,
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
-        detail: used(n).into(),
+        operation: called(used(n)),
         trace: Some(Trace { id: u128::MAX, span: u64::MAX, sampled: true, ..Trace::default() }.into()),
         client: Some(Client { runtime: Some("node".into()), ..Client::default() }.into()),
         ..record(n)
@@ -153,7 +156,11 @@ async fn a_record_comes_back_whole(house: House) {
 /// Those that are no calls of models have nothing of such calls, whatever else they have.
 async fn every_kind_comes_back(house: House) {
     let database = house.logs().await;
-    let of = |n: u128, operation, detail| LogRecord { operation, detail, cost: Some(NanoUsd(7)), ..record(n) };
+    let of = |n: u128, name, detail: Detail| LogRecord {
+        operation: RecordedOperation::new(name, detail),
+        cost: Some(NanoUsd(7)),
+        ..record(n)
+    };
     let stood = ToolDetail { task_state: Some("working".into()) };
     let batch = BatchDetail { status: "expired".into(), lines: 9, cost: NanoUsd(4), ..BatchDetail::default() };
     let records = [
@@ -200,10 +207,10 @@ async fn every_filter(house: House) {
     odd.workspace = WorkspaceId(id(12));
     odd.provider = "anthropic".into();
     odd.model = "claude".into();
-    odd.operation = "messages";
+    odd.operation.rename("messages");
     odd.cost = Some(NanoUsd(500));
     let mut cheap = record(3);
-    cheap.detail = LlmDetail { usage: Some(Usage { input: 10, ..Usage::default() }), ..LlmDetail::NONE }.into();
+    cheap.operation = called(LlmDetail { usage: Some(Usage { input: 10, ..Usage::default() }), ..LlmDetail::NONE });
     cheap.cost = Some(NanoUsd(5));
     database.append(&[record(1), odd, cheap]).await.unwrap();
 

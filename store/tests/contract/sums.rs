@@ -7,7 +7,9 @@ pub(crate) use crate::{on_log_engines, on_rollup_engines};
 use gateway_domain::analytics::{Dimension, Fact, SumCell, SumParts, SumQuery, Sums, SumsFound};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::{LogStore, NamedMetadata, StoreError};
-use gateway_domain::record::{CacheStatus, Costed, Detail, LlmDetail, LogQuery, LogRecord, RecordedPrompt, Timings};
+use gateway_domain::record::{
+    CacheStatus, Costed, LlmDetail, LogQuery, LogRecord, RecordedOperation, RecordedPrompt, Timings,
+};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -78,15 +80,18 @@ fn random(n: u128, dice: &mut Dice) -> LogRecord {
         status: dice.of(&[200, 200, 429, 499, 500]),
         last: dice.roll(4) > 0,
         attempt: 1 + dice.roll(2) as u32,
-        retries: dice.of(&[0, 0, 2, -1]),
         cost: dice.of(&[None, Some(NanoUsd(tokens as i64 * 17))]),
-        detail: Detail::Llm(LlmDetail {
-            prompt: (!prompt.slug.is_empty()).then(|| Arc::new(prompt)),
-            cache: dice.of(&[CacheStatus::Disabled, CacheStatus::Hit, CacheStatus::Miss, CacheStatus::Refresh]),
-            usage: dice.of(&[None, Some(Usage { input: tokens, output: 3, ..Usage::default() })]),
-            saved: dice.of(&[None, Some(NanoUsd(5))]),
-            ..LlmDetail::NONE
-        }),
+        operation: RecordedOperation::new(
+            "chatComplete",
+            LlmDetail {
+                retries: dice.of(&[0, 0, 2, -1]),
+                prompt: (!prompt.slug.is_empty()).then(|| Arc::new(prompt)),
+                cache: dice.of(&[CacheStatus::Disabled, CacheStatus::Hit, CacheStatus::Miss, CacheStatus::Refresh]),
+                usage: dice.of(&[None, Some(Usage { input: tokens, output: 3, ..Usage::default() })]),
+                saved: dice.of(&[None, Some(NanoUsd(5))]),
+                ..LlmDetail::NONE
+            },
+        ),
         timings: Timings { total_us: 1 + dice.roll(60_000_000), ..Timings::default() },
         metadata: Value::Object(metadata).to_string().into(),
         ..record(n)

@@ -1,7 +1,7 @@
 //! Records go from any log store to any other, with what was kept of their messages, and none is lost, doubled or
 //! changed, though half of them are there already.
 
-use crate::logs::{any, mixed};
+use crate::logs::{any, called, mixed};
 use crate::{Engine, House, options};
 use gateway_domain::analytics::{SumParts, SumQuery};
 use gateway_domain::ports::LogStore;
@@ -44,7 +44,7 @@ async fn moves(from: Engine, to: Engine) {
     source.records.append(&all).await.unwrap();
     // What an earlier run left that was killed, one of it before its price came, and a record of another's.
     let used = LlmDetail { usage: Some(Usage { input: 4, ..Usage::default() }), ..LlmDetail::NONE };
-    let priced = LogRecord { detail: used.into(), cost: None, ..on(2_000) };
+    let priced = LogRecord { operation: called(used), cost: None, ..on(2_000) };
     source.records.append(std::slice::from_ref(&priced)).await.unwrap();
     target.append(&all[..700]).await.unwrap();
     target.append(&[priced.clone(), on(3_000)]).await.unwrap();

@@ -32,7 +32,7 @@ fn a_hit_costs_nothing_and_tells_what_it_saved() {
 #[test]
 fn what_nobody_knows_the_price_of_has_none() {
     assert_eq!(prepared(|record| record.model = "a-model-of-ones-own".into()).cost, None);
-    assert_eq!(prepared(|record| record.detail = LlmDetail::NONE.into()).cost, None);
+    assert_eq!(prepared(|record| record.operation = RecordedOperation::NONE).cost, None);
 }
 
 #[test]

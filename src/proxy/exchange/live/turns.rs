@@ -173,7 +173,7 @@ pub(super) async fn settle(
     let charges = holds.settle(200, Some(&usage.unwrap_or_default()));
     request.look();
     let mut record = begun(&request, routing, &info, notes.as_deref());
-    record.operation = operation.name();
+    record.operation.rename(operation.name());
     record.charges = charges;
     let other = told.filter(|told| *told != record.model).map(|told| clipped(told).into());
     if let Some(llm) = record.llm_mut() {
@@ -196,7 +196,7 @@ pub(super) fn note_denied(
 ) {
     request.look();
     let mut record = begun(&request, routing, &info, Some(&notes));
-    record.operation = operation.name();
+    record.operation.rename(operation.name());
     if let Some(llm) = record.llm_mut() {
         llm.realtime = Some(noted(id, "denied"));
     }
