@@ -133,22 +133,22 @@ fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
 }
 
 #[derive(Deserialize)]
-struct Models<'a> {
+struct CohereModels<'a> {
     #[serde(borrow)]
-    models: Vec<Model<'a>>,
+    models: Vec<CohereModel<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Model<'a> {
+struct CohereModel<'a> {
     #[serde(borrow)]
     name: Text<'a>,
 }
 
 fn models(body: &Bytes) -> Result<Reply, Failure> {
-    let theirs: Models<'_> =
+    let theirs: CohereModels<'_> =
         read(body).ok_or_else(|| failure::unreadable(SLUG, "the list of models", body, Dialect::OpenAi))?;
     // When a model was made is not told.
-    let entry = |m: &Model<'_>| json!({ "id": m.name.0, "object": "model", "created": 0, "owned_by": SLUG });
+    let entry = |m: &CohereModel<'_>| json!({ "id": m.name.0, "object": "model", "created": 0, "owned_by": SLUG });
     let data: Vec<_> = theirs.models.iter().map(entry).collect();
     let list = json!({ "object": "list", "data": data, "provider": SLUG });
     Ok(Reply { body: list.to_string().into(), usage: None, model: None })

@@ -25,7 +25,7 @@ pub struct Member<'a> {
 }
 
 /// Bytes to put in the place of a range; an empty range inserts.
-pub type Edit<'a> = (Range<usize>, Cow<'a, [u8]>);
+pub type BodyEdit<'a> = (Range<usize>, Cow<'a, [u8]>);
 
 /// The members of an object in the order they stand, duplicates included. Validates the whole text.
 pub fn members(json: &[u8]) -> Result<Vec<Member<'_>>, Error> {
@@ -113,7 +113,7 @@ fn rewrite(body: &Bytes, found: &[Member<'_>], changes: &[(&str, Option<&str>)])
 }
 
 /// One copy with all edits made. They may come in any order but must not overlap.
-pub fn splice(body: &[u8], mut edits: Vec<Edit<'_>>) -> Bytes {
+pub fn splice(body: &[u8], mut edits: Vec<BodyEdit<'_>>) -> Bytes {
     edits.sort_by_key(|(range, _)| (range.start, range.end));
     let mut out = BytesMut::with_capacity(body.len() + edits.iter().map(|(_, new)| new.len()).sum::<usize>());
     let mut at = 0;

@@ -69,7 +69,7 @@ fn ok() -> u16 {
 
 /// The part of a body that the gateway's own peek reads.
 #[derive(Default, Deserialize)]
-struct Peek {
+struct GoldenPeek {
     #[serde(default)]
     stream: bool,
     stream_options: Option<Options>,
@@ -81,7 +81,7 @@ struct Options {
     include_usage: bool,
 }
 
-struct Case {
+struct GoldenCase {
     dir: PathBuf,
     provider: String,
     asked: Asked,
@@ -90,7 +90,7 @@ struct Case {
     settings: Settings,
 }
 
-impl Case {
+impl GoldenCase {
     fn read(provider: &str, dir: PathBuf) -> Self {
         let text = fs::read_to_string(dir.join("call.json")).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         let asked: Asked = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
@@ -129,7 +129,7 @@ impl Case {
         let method: Method = self.asked.method.parse().expect("method");
         let (path, query) = self.asked.path.split_once('?').map_or((&*self.asked.path, None), |(p, q)| (p, Some(q)));
         let routed = route(&method, path).expect("below /v1");
-        let mut peek: Peek = serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut peek: GoldenPeek = serde_json::from_slice(&self.body).unwrap_or_default();
         peek.stream |= self.asked.form.iter().any(|field| field[..2] == ["stream", "true"]);
         let found = edit::members(&self.body).unwrap_or_default();
         let model_span = found.iter().rev().find(|m| m.key == "model").map(|m| m.value.clone());
@@ -168,7 +168,7 @@ fn written(fields: &[Vec<String>]) -> (Bytes, Option<ClientForm>) {
 }
 
 /// Method, address, headers in order, body: as it would go over the wire.
-fn request_text(case: &Case, adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> String {
+fn request_text(case: &GoldenCase, adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> String {
     let info = adapter.info();
     let endpoint = adapter.endpoint(call.operation, call.dialect).expect("served");
     let mut headers: Vec<String> = endpoint.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -224,7 +224,7 @@ fn usage_text(usage: Option<Usage>, rest: Value) -> String {
 }
 
 /// Everything that a case says, by file name.
-fn outcome(case: &Case) -> Vec<(String, String)> {
+fn outcome(case: &GoldenCase) -> Vec<(String, String)> {
     let adapter = adapter(&case.provider).unwrap_or_else(|| panic!("no provider {}", case.provider));
     let adapter = adapter.at(&case.settings).unwrap_or(adapter);
     let raw = Raw(adapter);
@@ -290,7 +290,7 @@ fn golden() {
     let (mut wrong, mut unverified, mut count) = (Vec::new(), Vec::new(), 0);
     for provider in folders(&root()) {
         for dir in folders(&provider) {
-            let case = Case::read(&name_of(&provider), dir);
+            let case = GoldenCase::read(&name_of(&provider), dir);
             count += 1;
             let expected = ["upstream.http", "refused.json", "client.json", "client.sse", "client.txt", "usage.json"];
             let outcome = outcome(&case);

@@ -115,9 +115,9 @@ pub(crate) fn rough_prompt(body: &[u8]) -> u64 {
     words(body).map_or(0, |words| estimate(words.text.as_bytes()) + words.beside)
 }
 
-fn words(body: &[u8]) -> Option<Words> {
+fn words(body: &[u8]) -> Option<PromptWords> {
     let Ok(Value::Object(body)) = serde_json::from_slice(body) else { return None };
-    let mut words = Words::default();
+    let mut words = PromptWords::default();
     for key in ["system", "instructions", "messages", "input", "prompt", "tools", "functions", "contents"] {
         if let Some(value) = body.get(key) {
             words.gather(value);
@@ -128,12 +128,12 @@ fn words(body: &[u8]) -> Option<Words> {
 
 /// The words of a prompt in one text, and what is not words.
 #[derive(Default)]
-struct Words {
+struct PromptWords {
     text: String,
     beside: u64,
 }
 
-impl Words {
+impl PromptWords {
     fn gather(&mut self, value: &Value) {
         match value {
             Value::String(text) => {

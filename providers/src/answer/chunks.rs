@@ -75,11 +75,11 @@ enum Piece<'a> {
 
 #[derive(Serialize)]
 struct ToolCalls<'a> {
-    tool_calls: [ToolCall<'a>; 1],
+    tool_calls: [ChunkToolCall<'a>; 1],
 }
 
 #[derive(Serialize)]
-struct ToolCall<'a> {
+struct ChunkToolCall<'a> {
     index: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
@@ -131,7 +131,8 @@ impl ChunkWriter {
                 let function = Function { name: Some(name), arguments: "" };
                 let extra_content = signature.as_deref().filter(|_| !self.frame.strict);
                 let extra_content = extra_content.map(|s| extra(&self.frame, s));
-                let call = ToolCall { index: *call, id: Some(id), kind: Some("function"), function, extra_content };
+                let call =
+                    ChunkToolCall { index: *call, id: Some(id), kind: Some("function"), function, extra_content };
                 self.delta(&ToolCalls { tool_calls: [call] }, out);
             }
             ResponseEvent::ToolArguments { call, fragment } => {

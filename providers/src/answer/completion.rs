@@ -15,7 +15,7 @@ pub(crate) struct Completion {
     frame: Frame,
     id: Option<String>,
     model: Option<String>,
-    choices: BTreeMap<u64, Collected>,
+    choices: BTreeMap<u64, CollectedChoice>,
     choice: u64,
     usage: Option<Usage>,
     sources: Option<Value>,
@@ -23,7 +23,7 @@ pub(crate) struct Completion {
 
 /// One choice.
 #[derive(Default)]
-struct Collected {
+struct CollectedChoice {
     text: String,
     refusal: String,
     reasoning: String,
@@ -50,7 +50,7 @@ struct Function {
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct WrittenCompletion<'a> {
     id: &'a str,
     object: &'static str,
     created: i64,
@@ -142,9 +142,9 @@ impl Completion {
     }
 
     pub(super) fn write(mut self) -> Bytes {
-        self.choices.values_mut().for_each(Collected::close);
+        self.choices.values_mut().for_each(CollectedChoice::close);
         let id = self.id.unwrap_or_else(|| self.frame.id());
-        let written = Written {
+        let written = WrittenCompletion {
             id: &id,
             object: "chat.completion",
             created: self.frame.created(),
@@ -158,7 +158,7 @@ impl Completion {
     }
 }
 
-impl Collected {
+impl CollectedChoice {
     fn aside(&mut self, frame: Frame, block: u64, aside: &Aside<'_>) {
         if frame.strict {
             return;

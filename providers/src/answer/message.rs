@@ -34,7 +34,7 @@ pub(crate) enum Delta<'a> {
 
 /// What stands open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
+enum OpenBlock {
     Text(u64),
     Thinking(u64),
     Call(u64),
@@ -45,7 +45,7 @@ pub(crate) struct Writer<S> {
     sink: S,
     frame: Frame,
     started: bool,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
     /// Blocks opened so far.
     blocks: u64,
     /// The open thinking block has its signature.
@@ -97,7 +97,7 @@ impl<S: Sink> Writer<S> {
             | ResponseEvent::Sources(_) => {}
             ResponseEvent::Text { block, text } | ResponseEvent::Refusal { block, text } => {
                 self.refused |= matches!(step, ResponseEvent::Refusal { .. });
-                self.enter(Open::Text(*block), || json!({ "type": "text", "text": "" }));
+                self.enter(OpenBlock::Text(*block), || json!({ "type": "text", "text": "" }));
                 self.delta(Delta::TextDelta { text });
             }
             ResponseEvent::Reasoning { block, text } => {
@@ -124,11 +124,11 @@ impl<S: Sink> Writer<S> {
         self.sink.delta(self.blocks.saturating_sub(1), delta);
     }
 
-    fn enter(&mut self, wanted: Open, block: impl FnOnce() -> Value) {
+    fn enter(&mut self, wanted: OpenBlock, block: impl FnOnce() -> Value) {
         if self.open == Some(wanted) {
             return;
         }
-        if !matches!(wanted, Open::Call(_)) {
+        if !matches!(wanted, OpenBlock::Call(_)) {
             self.flush(true);
         }
         self.leave();
@@ -141,7 +141,7 @@ impl<S: Sink> Writer<S> {
         match self.open.take() {
             None => return,
             // Clients send thinking back with a signature, so there must be one, though the provider signs nothing.
-            Some(Open::Thinking(_)) if !std::mem::take(&mut self.signed) => {
+            Some(OpenBlock::Thinking(_)) if !std::mem::take(&mut self.signed) => {
                 let signature = self.frame.stamp(Kind::Signature, "");
                 self.delta(Delta::SignatureDelta { signature: &signature });
             }
@@ -151,8 +151,8 @@ impl<S: Sink> Writer<S> {
     }
 
     fn think(&mut self, block: u64) {
-        if self.open != Some(Open::Thinking(block)) {
-            self.enter(Open::Thinking(block), || json!({ "type": "thinking", "thinking": "", "signature": "" }));
+        if self.open != Some(OpenBlock::Thinking(block)) {
+            self.enter(OpenBlock::Thinking(block), || json!({ "type": "thinking", "thinking": "", "signature": "" }));
             self.signed = false;
         }
     }
@@ -177,15 +177,15 @@ impl<S: Sink> Writer<S> {
                 self.single(json!({ "type": "redacted_thinking", "data": self.frame.stamp(Kind::Redacted, data) }));
             }
             Aside::Citation(citation) => {
-                self.enter(Open::Text(block), || json!({ "type": "text", "text": "" }));
+                self.enter(OpenBlock::Text(block), || json!({ "type": "text", "text": "" }));
                 self.delta(Delta::CitationsDelta { citation });
             }
             Aside::Block(raw) => {
                 let shown = serde_json::from_str(raw.get()).unwrap_or_default();
-                self.enter(Open::Foreign(block), || shown);
+                self.enter(OpenBlock::Foreign(block), || shown);
             }
             Aside::Input(fragment) => {
-                if self.open == Some(Open::Foreign(block)) {
+                if self.open == Some(OpenBlock::Foreign(block)) {
                     self.delta(Delta::InputJsonDelta { partial_json: fragment });
                 }
             }
@@ -193,7 +193,7 @@ impl<S: Sink> Writer<S> {
     }
 
     fn call(&mut self, call: u64, id: &str, name: &str, signature: Option<&str>) {
-        if matches!(self.open, Some(Open::Call(_))) && !self.arguments.whole() {
+        if matches!(self.open, Some(OpenBlock::Call(_))) && !self.arguments.whole() {
             let (id, name) = (id.to_owned(), name.to_owned());
             let signature = signature.map(str::to_owned);
             self.waiting.push(Waiting { call, id, name, signature, arguments: String::new() });
@@ -206,12 +206,12 @@ impl<S: Sink> Writer<S> {
             self.sink.close(self.blocks);
             self.blocks += 1;
         }
-        self.enter(Open::Call(call), || json!({ "type": "tool_use", "id": id, "name": name, "input": {} }));
+        self.enter(OpenBlock::Call(call), || json!({ "type": "tool_use", "id": id, "name": name, "input": {} }));
         self.arguments = Nesting::default();
     }
 
     fn argue(&mut self, call: u64, fragment: &str) {
-        if self.open == Some(Open::Call(call)) {
+        if self.open == Some(OpenBlock::Call(call)) {
             self.arguments.read(fragment);
             self.delta(Delta::InputJsonDelta { partial_json: fragment });
             if self.arguments.whole() && !self.waiting.is_empty() {

@@ -24,12 +24,12 @@ struct TheirModel<'a> {
 #[derive(Serialize)]
 struct List<'a> {
     object: &'static str,
-    data: Vec<Model<'a>>,
+    data: Vec<AnthropicModel<'a>>,
     provider: &'static str,
 }
 
 #[derive(Serialize)]
-struct Model<'a> {
+struct AnthropicModel<'a> {
     id: &'a str,
     object: &'static str,
     created: i64,
@@ -43,7 +43,12 @@ pub(super) fn response(body: &Bytes) -> Result<Reply, Failure> {
     Ok(Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: None, model: None })
 }
 
-fn model<'m>(theirs: &'m TheirModel<'_>) -> Model<'m> {
+fn model<'m>(theirs: &'m TheirModel<'_>) -> AnthropicModel<'m> {
     let created = theirs.created_at.as_ref().and_then(|at| at.0.parse::<Timestamp>().ok());
-    Model { id: &theirs.id.0, object: "model", created: created.map_or(0, Timestamp::secs), owned_by: "anthropic" }
+    AnthropicModel {
+        id: &theirs.id.0,
+        object: "model",
+        created: created.map_or(0, Timestamp::secs),
+        owned_by: "anthropic",
+    }
 }

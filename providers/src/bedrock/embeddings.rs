@@ -105,7 +105,7 @@ struct Titan<'a> {
 }
 
 #[derive(Deserialize)]
-struct Cohere<'a> {
+struct CohereEmbeddings<'a> {
     #[serde(borrow)]
     embeddings: &'a RawValue,
 }
@@ -122,7 +122,7 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, maker: Maker<'_>, bo
         let said: Titan<'_> = read(body).ok_or_else(unreadable)?;
         (vec![said.embedding], said.tokens)
     } else {
-        let said: Cohere<'_> = read(body).ok_or_else(unreadable)?;
+        let said: CohereEmbeddings<'_> = read(body).ok_or_else(unreadable)?;
         let raw = said.embeddings.get().as_bytes();
         let by_type = raw.starts_with(b"{").then(|| read::<ByType<'_>>(raw)).flatten().map(|b| b.float);
         (by_type.or_else(|| read::<Vec<&RawValue>>(raw)).ok_or_else(unreadable)?, None)

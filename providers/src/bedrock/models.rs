@@ -10,14 +10,14 @@ use serde_json::json;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Theirs<'a> {
+struct BedrockPage<'a> {
     #[serde(borrow)]
-    model_summaries: Vec<TheirModel<'a>>,
+    model_summaries: Vec<BedrockListed<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TheirModel<'a> {
+struct BedrockListed<'a> {
     #[serde(borrow)]
     model_id: Text<'a>,
     #[serde(borrow)]
@@ -25,9 +25,9 @@ struct TheirModel<'a> {
 }
 
 pub(super) fn response(slug: &'static str, body: &Bytes) -> Result<Reply, Failure> {
-    let theirs: Theirs<'_> =
+    let theirs: BedrockPage<'_> =
         read(body).ok_or_else(|| failure::unreadable(slug, "the list of models", body, Dialect::OpenAi))?;
-    let entry = |m: &TheirModel<'_>| {
+    let entry = |m: &BedrockListed<'_>| {
         let owner = m.provider_name.as_ref().map_or(slug, |name| &*name.0);
         // When a model was made is not told.
         json!({ "id": m.model_id.0, "object": "model", "created": 0, "owned_by": owner })

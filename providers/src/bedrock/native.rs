@@ -22,7 +22,7 @@ const GUARDRAILS: &[&str] = &["guardrailConfig", "guardrail_config"];
 /// (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html>).
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Guardrail<'a> {
+struct NamedGuardrail<'a> {
     #[serde(borrow)]
     guardrail_identifier: Option<Text<'a>>,
     #[serde(borrow)]
@@ -34,7 +34,7 @@ struct Guardrail<'a> {
 #[derive(Default, Deserialize)]
 struct Own<'a> {
     #[serde(borrow, rename = "guardrailConfig", alias = "guardrail_config")]
-    guardrail: Option<Guardrail<'a>>,
+    guardrail: Option<NamedGuardrail<'a>>,
     anthropic_version: Option<serde::de::IgnoredAny>,
     max_tokens: Option<serde::de::IgnoredAny>,
     thinking: Option<Thinking>,

@@ -110,14 +110,14 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
 }
 
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct BedrockChunk<'a> {
     #[serde(borrow)]
     bytes: Text<'a>,
 }
 
 /// What a frame of InvokeModel's stream wraps.
 pub(super) fn unwrap(frame: &Frame) -> Option<Vec<u8>> {
-    let chunk: Chunk<'_> = read(&frame.payload)?;
+    let chunk: BedrockChunk<'_> = read(&frame.payload)?;
     STANDARD.decode(chunk.bytes.0.as_bytes()).ok()
 }
 

@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
-struct Names {
+struct ChunkNames {
     usage: Finder<'static>,
     error: Finder<'static>,
     finish: Finder<'static>,
@@ -25,7 +25,7 @@ struct Names {
     written: [Finder<'static>; 6],
 }
 
-static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
+static NAMES: LazyLock<ChunkNames> = LazyLock::new(|| ChunkNames {
     usage: Finder::new("\"usage\""),
     error: Finder::new("\"error\""),
     finish: Finder::new("\"finish_reason\""),
@@ -34,7 +34,7 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
 });
 
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct CompatChunk<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -48,12 +48,12 @@ struct Chunk<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
-    x_groq: Option<Groq<'a>>,
+    x_groq: Option<GroqUsage<'a>>,
 }
 
 /// Groq reports the usage of a stream here.
 #[derive(Deserialize)]
-struct Groq<'a> {
+struct GroqUsage<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }
@@ -133,7 +133,7 @@ impl ChunkGrammar {
         }
     }
 
-    fn take(&mut self, chunk: &Chunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&mut self, chunk: &CompatChunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
         if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
             let trouble = ProviderError::read(data).unwrap_or_default();
             return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
@@ -172,7 +172,7 @@ impl ChunkGrammar {
             seen.progress = Progress::Complete;
             return Verdict::Pass;
         }
-        match read::<Chunk<'_>>(&data) {
+        match read::<CompatChunk<'_>>(&data) {
             Some(chunk) => self.take(&chunk, &data, seen),
             None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
                 Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))

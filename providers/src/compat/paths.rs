@@ -36,7 +36,7 @@ pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
             [row.prefix, "/", endpoint.unwrap_or_default(), "/invocations"].concat()
         }
         (Some(Quirk::TenantInPath), operation) => {
-            let user = serde_json::from_slice::<Tenant>(call.body).ok().and_then(|t| t.user);
+            let user = serde_json::from_slice::<PathTenant>(call.body).ok().and_then(|t| t.user);
             let user = user.filter(|user| safe(user) && !user.contains('/'));
             let user =
                 user.ok_or_else(|| refused("user", "names the tenant at this provider: letters, digits, `-` and `_`"))?;
@@ -62,7 +62,7 @@ fn prefix(row: &Row, version: Option<&str>) -> Cow<'static, str> {
 }
 
 #[derive(serde::Deserialize)]
-struct Tenant {
+struct PathTenant {
     user: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Quirk, Row, StreamUsage, complete, paths, sound};
 use crate::adapter::{Call, Outgoing, Pieces};
-use crate::edit::{self, Edit, Member};
+use crate::edit::{self, BodyEdit, Member};
 use crate::model;
 use bytes::Bytes;
 use gateway_domain::{Fault, Operation};
@@ -115,7 +115,7 @@ fn rewrite(
     let body = if changes.is_empty() { call.body.clone() } else { edit::set_top_level(call.body, &changes)? };
 
     let found = edit::members(&body)?;
-    let mut edits: Vec<Edit<'_>> = Vec::new();
+    let mut edits: Vec<BodyEdit<'_>> = Vec::new();
     for m in &found {
         match &*m.key {
             "max_completion_tokens" if limit => edits.push((m.name.clone(), Cow::Borrowed(b"\"max_tokens\""))),
@@ -142,7 +142,7 @@ fn asking(options: Option<&Bytes>) -> Result<String, serde_json::Error> {
 }
 
 /// Turns `developer` into `system`, the name of that role before it had two.
-fn roles<'b>(body: &'b Bytes, messages: &Member<'b>, edits: &mut Vec<Edit<'b>>) -> Result<(), serde_json::Error> {
+fn roles<'b>(body: &'b Bytes, messages: &Member<'b>, edits: &mut Vec<BodyEdit<'b>>) -> Result<(), serde_json::Error> {
     let list = &body[messages.value.clone()];
     if !list.starts_with(b"[") {
         return Ok(());

@@ -17,20 +17,20 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
-struct Names {
+struct EventNames {
     kind: Finder<'static>,
     delta: Finder<'static>,
 }
 
-static NAMES: LazyLock<Names> =
-    LazyLock::new(|| Names { kind: Finder::new("\"type\":"), delta: Finder::new("\"delta\"") });
+static NAMES: LazyLock<EventNames> =
+    LazyLock::new(|| EventNames { kind: Finder::new("\"type\":"), delta: Finder::new("\"delta\"") });
 
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
     #[serde(borrow)]
-    response: Option<Response<'a>>,
+    response: Option<ResponsesObject<'a>>,
     #[serde(borrow)]
     item: Option<Item<'a>>,
     #[serde(borrow)]
@@ -38,7 +38,7 @@ struct Event<'a> {
 }
 
 #[derive(Deserialize)]
-struct Response<'a> {
+struct ResponsesObject<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -9,22 +9,22 @@ use serde::Deserialize;
 use serde_json::json;
 
 #[derive(Deserialize)]
-struct Theirs<'a> {
+struct GeminiPage<'a> {
     #[serde(borrow, alias = "publisherModels")]
-    models: Vec<TheirModel<'a>>,
+    models: Vec<GeminiListed<'a>>,
 }
 
 #[derive(Deserialize)]
-struct TheirModel<'a> {
+struct GeminiListed<'a> {
     /// `models/gemini-…`; at Vertex AI `publishers/google/models/gemini-…`.
     #[serde(borrow)]
     name: Text<'a>,
 }
 
 pub(crate) fn response(slug: &'static str, body: &Bytes) -> Result<Reply, Failure> {
-    let theirs: Theirs<'_> =
+    let theirs: GeminiPage<'_> =
         read(body).ok_or_else(|| failure::unreadable(slug, "the list of models", body, Dialect::OpenAi))?;
-    let entry = |model: &TheirModel<'_>| {
+    let entry = |model: &GeminiListed<'_>| {
         let id = model.name.0.rsplit("models/").next().unwrap_or(&model.name.0);
         // When a model was made is not told.
         json!({ "id": id, "object": "model", "created": 0, "owned_by": "google" })

@@ -34,7 +34,7 @@ pub(crate) struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) presence_penalty: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) response_format: Option<ResponseFormat<'a>>,
+    pub(crate) response_format: Option<CohereResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thinking: Option<Thinking>,
     #[serde(flatten)]
@@ -55,7 +55,7 @@ pub(crate) struct Own<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct ResponseFormat<'a> {
+pub(crate) struct CohereResponseFormat<'a> {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub(crate) enum Message<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_plan: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<ToolCall<'a>>,
+        tool_calls: Vec<CohereToolCall<'a>>,
     },
     Tool {
         tool_call_id: Cow<'a, str>,
@@ -108,7 +108,7 @@ pub(crate) struct ImageUrl<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct ToolCall<'a> {
+pub(crate) struct CohereToolCall<'a> {
     pub(crate) id: Cow<'a, str>,
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
@@ -182,7 +182,7 @@ pub(crate) struct Content<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct SaidCall<'a> {
+pub(crate) struct CohereSaidCall<'a> {
     #[serde(borrow)]
     pub(crate) id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -205,18 +205,18 @@ pub(crate) struct Answer<'a> {
     #[serde(borrow)]
     pub(crate) finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(crate) message: SaidMessage<'a>,
+    pub(crate) message: CohereSaidMessage<'a>,
     pub(crate) usage: Option<super::usage::CohereUsage>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct SaidMessage<'a> {
+pub(crate) struct CohereSaidMessage<'a> {
     #[serde(borrow, default)]
     pub(crate) content: Option<Vec<Content<'a>>>,
     #[serde(borrow)]
     pub(crate) tool_plan: Option<Text<'a>>,
     #[serde(borrow, default)]
-    pub(crate) tool_calls: Option<Vec<SaidCall<'a>>>,
+    pub(crate) tool_calls: Option<Vec<CohereSaidCall<'a>>>,
     #[serde(borrow, default)]
     pub(crate) citations: Option<Vec<&'a RawValue>>,
 }

@@ -16,7 +16,7 @@ pub(crate) struct Request<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tool_config: Option<ToolConfig<'a>>,
+    pub(crate) tool_config: Option<GeminiToolConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) safety_settings: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ pub(crate) struct Function<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ToolConfig<'a> {
+pub(crate) struct GeminiToolConfig<'a> {
     pub(crate) function_calling_config: CallingConfig<'a>,
 }
 

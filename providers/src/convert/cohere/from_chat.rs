@@ -4,7 +4,7 @@
 mod turns;
 
 use crate::convert::asked::{self, Adjusted, Translated, refused};
-use crate::wire::cohere::{Function, Own, Request, ResponseFormat, Thinking, Tool};
+use crate::wire::cohere::{CohereResponseFormat, Function, Own, Request, Thinking, Tool};
 use crate::wire::{Text, chat, read};
 use gateway_domain::Fault;
 use serde::Deserialize;
@@ -116,7 +116,7 @@ fn choice<'a>(ask: &chat::Request<'a>, tools: Vec<Tool<'a>>) -> Result<(Vec<Tool
     Ok((only, Some("REQUIRED")))
 }
 
-fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<ResponseFormat<'a>>, Fault> {
+fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<CohereResponseFormat<'a>>, Fault> {
     let Some(wanted) = &ask.response_format else { return Ok(None) };
     let json_schema = match &*wanted.kind.0 {
         "text" => return Ok(None),
@@ -124,7 +124,7 @@ fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<ResponseFormat<'a>>, Fau
         "json_schema" => Some(asked::schema(wanted)?),
         _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
     };
-    Ok(Some(ResponseFormat { kind: "json_object", json_schema }))
+    Ok(Some(CohereResponseFormat { kind: "json_object", json_schema }))
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, Reader};
-use crate::wire::cohere::{Answer, Content, Event, Piece, SaidCall};
+use crate::wire::cohere::{Answer, CohereSaidCall, Content, Event, Piece};
 use crate::wire::read;
 use crate::wire::usage::CohereUsage;
 use gateway_domain::Usage;
@@ -54,7 +54,7 @@ impl CohereReader {
                 steps.extend(text.map(|text| ResponseEvent::Reasoning { block: PLAN, text }));
             }
             "tool-call-start" | "tool-call-delta" => {
-                let call = piece.and_then(|p| read::<SaidCall<'a>>(p.tool_calls?.get().as_bytes()));
+                let call = piece.and_then(|p| read::<CohereSaidCall<'a>>(p.tool_calls?.get().as_bytes()));
                 if let Some(call) = call {
                     self.call(call, event.kind.0 == "tool-call-start", steps);
                 }
@@ -85,7 +85,7 @@ impl CohereReader {
         steps.push(if thinks { ResponseEvent::Reasoning { block, text } } else { ResponseEvent::Text { block, text } });
     }
 
-    fn call<'a>(&mut self, call: SaidCall<'a>, starts: bool, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn call<'a>(&mut self, call: CohereSaidCall<'a>, starts: bool, steps: &mut Vec<ResponseEvent<'a>>) {
         let (name, arguments) = call.function.map_or((None, None), |f| (f.name, f.arguments));
         if starts {
             self.place = None;

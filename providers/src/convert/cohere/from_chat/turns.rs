@@ -2,7 +2,7 @@
 
 use crate::convert::asked::{self, Adjusted, EarlierCall, Place, refused};
 use crate::wire::chat;
-use crate::wire::cohere::{Called, ImageUrl, Message, Part, ToolCall};
+use crate::wire::cohere::{Called, CohereToolCall, ImageUrl, Message, Part};
 use crate::wire::{Text, read};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
@@ -54,7 +54,7 @@ fn assistant<'a>(message: &chat::Message<'a>, i: usize, adjusted: &mut Adjusted)
         let EarlierCall { id, function } = EarlierCall::of(call, &at)?;
         let arguments = function.arguments.as_ref().map_or(Cow::Borrowed("{}"), |a| a.0.clone());
         let function = Called { name: function.name.0.clone(), arguments };
-        tool_calls.push(ToolCall { id: id.clone(), kind: "function", function });
+        tool_calls.push(CohereToolCall { id: id.clone(), kind: "function", function });
     }
     let reasoning = message.reasoning_content.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes()));
     let reasoning = reasoning.map(|text| text.0).filter(|text| !text.is_empty());

@@ -1,6 +1,6 @@
 //! Tools and the choice among them.
 
-use super::turns::Conversation;
+use super::turns::ConverseTurns;
 use crate::convert::asked::{self, Adjusted, refused};
 use crate::convert::converse::maker::Maker;
 use crate::convert::earlier::owned;
@@ -21,7 +21,7 @@ pub(super) struct Tools<'a> {
 pub(super) fn config<'a>(
     ask: &chat::Request<'a>,
     maker: Maker<'_>,
-    conversation: &Conversation<'a>,
+    conversation: &ConverseTurns<'a>,
     adjusted: &mut Adjusted,
 ) -> Result<Tools<'a>, Fault> {
     let is_claude = maker.claude().is_some();

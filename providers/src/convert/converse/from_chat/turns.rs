@@ -11,7 +11,7 @@ use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-pub(super) struct Conversation<'a> {
+pub(super) struct ConverseTurns<'a> {
     pub(super) system: Vec<Block<'a>>,
     pub(super) turns: Vec<Turn<'a>>,
     /// Names of the tools that were called, each once.
@@ -24,8 +24,8 @@ pub(super) fn conversation<'a>(
     messages: &[Message<'a>],
     origin: u64,
     adjusted: &mut Adjusted,
-) -> Result<Conversation<'a>, Fault> {
-    let mut out = Conversation { system: Vec::new(), turns: Vec::new(), called: Vec::new(), bare_tool_turn: false };
+) -> Result<ConverseTurns<'a>, Fault> {
+    let mut out = ConverseTurns { system: Vec::new(), turns: Vec::new(), called: Vec::new(), bare_tool_turn: false };
     let mut bare = false;
     for (i, message) in messages.iter().enumerate() {
         if message.name.is_some() && message.role.0 != "tool" {

@@ -68,7 +68,7 @@ pub(super) fn config(
 
 fn explicit(
     wanted: &Wanted,
-    effort: Option<Effort>,
+    effort: Option<ThinkingEffort>,
     way: Way,
     adjusted: &mut Adjusted,
 ) -> Result<Option<ThinkingConfig>, Fault> {
@@ -77,7 +77,7 @@ fn explicit(
         return Ok(None);
     }
     match (wanted.kind.as_str(), wanted.budget_tokens, effort) {
-        ("disabled", ..) => Ok(told(Effort::None, way, "thinking", adjusted)),
+        ("disabled", ..) => Ok(told(ThinkingEffort::None, way, "thinking", adjusted)),
         ("enabled", Some(budget), _) => {
             Ok(Some(ThinkingConfig { include_thoughts: true, thinking_budget: Some(budget), thinking_level: None }))
         }
@@ -91,7 +91,7 @@ fn explicit(
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effort {
+enum ThinkingEffort {
     None,
     Minimal,
     Low,
@@ -99,20 +99,20 @@ enum Effort {
     High,
 }
 
-fn effort(name: &str) -> Result<Effort, Fault> {
+fn effort(name: &str) -> Result<ThinkingEffort, Fault> {
     Ok(match name {
-        "none" => Effort::None,
-        "minimal" => Effort::Minimal,
-        "low" => Effort::Low,
-        "medium" => Effort::Medium,
-        "high" | "xhigh" | "max" => Effort::High,
+        "none" => ThinkingEffort::None,
+        "minimal" => ThinkingEffort::Minimal,
+        "low" => ThinkingEffort::Low,
+        "medium" => ThinkingEffort::Medium,
+        "high" | "xhigh" | "max" => ThinkingEffort::High,
         _ => return Err(refused("reasoning_effort", "must be one of none, minimal, low, medium, high, xhigh, max")),
     })
 }
 
 /// What an effort is called or costs in tokens at Gemini.
-fn told(effort: Effort, way: Way, field: &'static str, adjusted: &mut Adjusted) -> Option<ThinkingConfig> {
-    let include_thoughts = effort != Effort::None;
+fn told(effort: ThinkingEffort, way: Way, field: &'static str, adjusted: &mut Adjusted) -> Option<ThinkingConfig> {
+    let include_thoughts = effort != ThinkingEffort::None;
     match way {
         Way::Never => {
             if include_thoughts {
@@ -122,27 +122,27 @@ fn told(effort: Effort, way: Way, field: &'static str, adjusted: &mut Adjusted) 
         }
         Way::Budget { off } => {
             let budget = match effort {
-                Effort::None if off => 0,
-                Effort::None => {
+                ThinkingEffort::None if off => 0,
+                ThinkingEffort::None => {
                     adjusted.note(field);
                     LEAST_OF_PRO
                 }
-                Effort::Minimal | Effort::Low => 1024,
-                Effort::Medium => 8192,
-                Effort::High => 24_576,
+                ThinkingEffort::Minimal | ThinkingEffort::Low => 1024,
+                ThinkingEffort::Medium => 8192,
+                ThinkingEffort::High => 24_576,
             };
             Some(ThinkingConfig { include_thoughts, thinking_budget: Some(budget), thinking_level: None })
         }
         Way::Level { minimal, medium } => {
             // Thinking cannot be turned off: the least there is stands for that.
-            if effort == Effort::None || (effort == Effort::Medium && !medium) {
+            if effort == ThinkingEffort::None || (effort == ThinkingEffort::Medium && !medium) {
                 adjusted.note(field);
             }
             let level = match effort {
-                Effort::None | Effort::Minimal if minimal => "minimal",
-                Effort::None | Effort::Minimal | Effort::Low => "low",
-                Effort::Medium if medium => "medium",
-                Effort::Medium | Effort::High => "high",
+                ThinkingEffort::None | ThinkingEffort::Minimal if minimal => "minimal",
+                ThinkingEffort::None | ThinkingEffort::Minimal | ThinkingEffort::Low => "low",
+                ThinkingEffort::Medium if medium => "medium",
+                ThinkingEffort::Medium | ThinkingEffort::High => "high",
             };
             Some(ThinkingConfig { include_thoughts, thinking_budget: None, thinking_level: Some(level) })
         }

@@ -2,7 +2,7 @@
 
 use crate::convert::asked::{self, Adjusted, refused};
 use crate::wire::chat;
-use crate::wire::gemini::{CallingConfig, Function, Tool, ToolConfig};
+use crate::wire::gemini::{CallingConfig, Function, GeminiToolConfig, Tool};
 use gateway_domain::{Fault, FaultKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -73,7 +73,10 @@ fn object(name: &str, value: &str) -> Result<Box<RawValue>, Fault> {
     RawValue::from_string(format!("{{\"{name}\":{value}}}")).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))
 }
 
-pub(super) fn choice<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<Option<ToolConfig<'a>>, Fault> {
+pub(super) fn choice<'a>(
+    ask: &chat::Request<'a>,
+    adjusted: &mut Adjusted,
+) -> Result<Option<GeminiToolConfig<'a>>, Fault> {
     let Some(wanted) = ask.tool_choice.filter(|_| ask.tools.as_ref().is_some_and(|tools| !tools.is_empty())) else {
         return Ok(None);
     };
@@ -84,7 +87,7 @@ pub(super) fn choice<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Re
         "\"required\"" => ("ANY", Vec::new()),
         object => chosen(object, adjusted)?,
     };
-    Ok(Some(ToolConfig { function_calling_config: CallingConfig { mode, allowed_function_names: names } }))
+    Ok(Some(GeminiToolConfig { function_calling_config: CallingConfig { mode, allowed_function_names: names } }))
 }
 
 #[derive(Deserialize)]

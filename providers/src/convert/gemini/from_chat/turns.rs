@@ -16,13 +16,13 @@ use std::borrow::Cow;
 /// names this stand-in (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-pub(super) struct Conversation<'a> {
+pub(super) struct GeminiTurns<'a> {
     pub(super) system: Option<Content<'a>>,
     pub(super) turns: Vec<Content<'a>>,
 }
 
 /// Calls of the last turn of the model, to find names and order of their results.
-struct Pending<'a> {
+struct PendingTurn<'a> {
     id: Option<Cow<'a, str>>,
     name: Cow<'a, str>,
 }
@@ -32,9 +32,9 @@ pub(super) fn conversation<'a>(
     model: &str,
     origin: u64,
     adjusted: &mut Adjusted,
-) -> Result<Conversation<'a>, Fault> {
+) -> Result<GeminiTurns<'a>, Fault> {
     let (mut system, mut turns) = (Vec::new(), Vec::<Content<'a>>::new());
-    let mut pending: Vec<Pending<'a>> = Vec::new();
+    let mut pending: Vec<PendingTurn<'a>> = Vec::new();
     let mut results: Vec<(usize, Part<'a>)> = Vec::new();
     let signs = needs_signatures(model);
     for (i, message) in messages.iter().enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn conversation<'a>(
     }
     flush(&mut results, &mut turns);
     let system = (!system.is_empty()).then_some(Content { role: None, parts: system });
-    Ok(Conversation { system, turns })
+    Ok(GeminiTurns { system, turns })
 }
 
 fn needs_signatures(model: &str) -> bool {
@@ -98,7 +98,7 @@ fn answer<'a>(
     origin: u64,
     signs: bool,
     adjusted: &mut Adjusted,
-) -> Result<(Vec<Part<'a>>, Vec<Pending<'a>>), Fault> {
+) -> Result<(Vec<Part<'a>>, Vec<PendingTurn<'a>>), Fault> {
     asked::refuse_kept_elsewhere(message, i)?;
     if speaks(message.reasoning_content) {
         adjusted.note("messages.reasoning_content");
@@ -120,7 +120,7 @@ fn answer<'a>(
         let (id, name) = (call.id.as_ref().map(|id| id.0.clone()), function.name.0.clone());
         let args = arguments(function.arguments.as_ref().map_or("", |a| a.0.trim()))
             .map_err(|why| refused(at(".function.arguments"), why))?;
-        pending.push(Pending { id: id.clone(), name: name.clone() });
+        pending.push(PendingTurn { id: id.clone(), name: name.clone() });
         let own = call.extra_content.and_then(|extra| signature(extra, origin));
         // Of parallel calls only the first carries one.
         let stand_in = (signs && j == 0).then_some(Cow::Borrowed(NO_SIGNATURE));
@@ -163,7 +163,7 @@ fn signature<'a>(extra: &'a RawValue, origin: u64) -> Option<Cow<'a, str>> {
 fn result<'a>(
     message: &Message<'a>,
     i: usize,
-    pending: &[Pending<'a>],
+    pending: &[PendingTurn<'a>],
     adjusted: &mut Adjusted,
 ) -> Result<(usize, Part<'a>), Fault> {
     let id = message.tool_call_id.as_ref();
