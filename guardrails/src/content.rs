@@ -39,7 +39,7 @@ pub enum Direction {
 
 /// Who said a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum MessageRole {
     System,
     User,
     Assistant,
@@ -67,7 +67,7 @@ pub(crate) struct Place {
 pub(crate) struct Part {
     /// Of requests the number of the message, of answers that of the choice.
     pub(crate) group: u32,
-    pub(crate) role: Role,
+    pub(crate) role: MessageRole,
     pub(crate) scan: Scan,
     pub(crate) place: Place,
     pub(crate) text: Arc<str>,
@@ -194,7 +194,7 @@ impl Content {
         match selection.scope {
             Scope::LastMessage => Some(part.group) == self.looked().last,
             Scope::LastUserMessage => Some(part.group) == self.looked().last_user,
-            Scope::UserMessages => part.role == Role::User,
+            Scope::UserMessages => part.role == MessageRole::User,
             Scope::AllMessages => true,
         }
     }

@@ -50,7 +50,7 @@ pub enum Entry {
 
 /// A saved guardrail: `{checks, actions}`. `id` is what results call it.
 pub fn saved(id: &str, checks: &Value, actions: &Value, setup: &Setup<'_>) -> Result<Guardrail, Vec<Problem>> {
-    let compiler = Compiler::new(setup);
+    let compiler = DefinitionCompiler::new(setup);
     let empty = Map::new();
     let map = match actions {
         Value::Null => &empty,
@@ -73,7 +73,7 @@ pub fn raw_hooks(list: &Value, direction: Direction, setup: &Setup<'_>) -> Resul
         let Value::Object(map) = value else {
             return Err(vec![problem(&format!("[{position}]"), "must be an object")]);
         };
-        let compiler = Compiler::new(setup);
+        let compiler = DefinitionCompiler::new(setup);
         let members = Members::read(map, &compiler.problems, "");
         let id = compiler.id(&members);
         if members.keys().all(|k| k == "id")
@@ -125,7 +125,7 @@ pub fn shorthand(
             Value::Object(map) => map,
             _ => return Err(vec![problem(&format!("[{position}]"), "must be a slug or an object of checks")]),
         };
-        let compiler = Compiler::new(setup);
+        let compiler = DefinitionCompiler::new(setup);
         let (own, rest): (Map<String, Value>, Map<String, Value>) =
             map.clone().into_iter().partition(|(k, _)| OWN.contains(&members::snake(k).as_str()));
         let members = Members::read(&own, &compiler.problems, "");
@@ -193,14 +193,14 @@ fn generated(direction: Direction, position: usize) -> String {
     format!("{side}_guardrail_{}{}{}", digit(position / 1296), digit(position / 36), digit(position))
 }
 
-struct Compiler<'a> {
+struct DefinitionCompiler<'a> {
     setup: &'a Setup<'a>,
     problems: RefCell<Problems>,
     /// About what its checks take beside their patterns.
     weight: Cell<usize>,
 }
 
-impl<'a> Compiler<'a> {
+impl<'a> DefinitionCompiler<'a> {
     fn new(setup: &'a Setup<'a>) -> Self {
         Self { setup, problems: RefCell::default(), weight: Cell::new(size_of::<Guardrail>()) }
     }

@@ -91,12 +91,12 @@ struct Member {
 #[derive(Debug)]
 enum State {
     Waiting,
-    Asking(Asking),
+    Asking(AskQueue),
     Done,
 }
 
 #[derive(Debug, Default)]
-struct Asking {
+struct AskQueue {
     /// Asks that were not handed out yet.
     queue: VecDeque<(usize, Ask)>,
     under_way: usize,
@@ -320,7 +320,7 @@ impl Run {
                 self.settle(number, error.into(), now)
             }
             Step::Ask(asks) => {
-                let mut asking = Asking { rounds: rounds + 1, ..Asking::default() };
+                let mut asking = AskQueue { rounds: rounds + 1, ..AskQueue::default() };
                 if let State::Asking(former) = &mut self.units[number].state {
                     asking.answers = std::mem::take(&mut former.answers);
                 }

@@ -5,7 +5,7 @@ mod class;
 mod template;
 mod translate;
 
-pub(crate) use template::Template;
+pub(crate) use template::ReplacementTemplate;
 
 use std::ops::Range;
 
@@ -63,14 +63,14 @@ pub(crate) struct StepLimit;
 
 /// How much of a text a match can take in, which says what a stream has to hold back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum MatchReach {
     /// Bytes, those included that stand beside a match and decide on it.
     Within(usize),
     Unknown,
 }
 
 #[derive(Debug)]
-enum Engine {
+enum RegexEngine {
     Linear(regex::Regex),
     /// With the step limit for texts of ordinary length, and for long ones. Groups cost much more, so they are asked
     /// for only where a match is known to begin.
@@ -84,10 +84,10 @@ enum Engine {
 #[derive(Debug)]
 pub(crate) struct Pattern {
     source: Box<str>,
-    engine: Engine,
+    engine: RegexEngine,
     /// Names of the groups from the first on.
     names: Vec<Option<Box<str>>>,
-    reach: Reach,
+    reach: MatchReach,
     /// It has neither assertions nor look-around: what it matches it matches wherever that stands.
     is_plain: bool,
     memory: usize,
@@ -111,7 +111,7 @@ impl Pattern {
         let translated = translate::translate(source, flags)?;
         if translated.stepwise {
             let (engine, names) = (stepwise(&translated)?, translated.names);
-            let (reach, is_plain, memory) = (Reach::Unknown, false, 3 * SIZES[1]);
+            let (reach, is_plain, memory) = (MatchReach::Unknown, false, 3 * SIZES[1]);
             return Ok(Self { source: source.into(), engine, names, reach, is_plain, memory });
         }
         let (Weighed { engine, memory }, names) = (linear(&translated.text)?, translated.names);
@@ -120,7 +120,8 @@ impl Pattern {
         let is_plain = hir.properties().look_set().is_empty();
         // An assertion at the end of a match reads the character behind it.
         let beside = if is_plain { 0 } else { 4 };
-        let reach = hir.properties().maximum_len().map_or(Reach::Unknown, |longest| Reach::Within(longest + beside));
+        let reach =
+            hir.properties().maximum_len().map_or(MatchReach::Unknown, |longest| MatchReach::Within(longest + beside));
         Ok(Self { source: source.into(), engine, names, reach, is_plain, memory })
     }
 
@@ -134,7 +135,7 @@ impl Pattern {
         &self.source
     }
 
-    pub(crate) const fn reach(&self) -> Reach {
+    pub(crate) const fn reach(&self) -> MatchReach {
         self.reach
     }
 
@@ -150,8 +151,8 @@ impl Pattern {
     /// The first match from `from` on; what stands before is seen by `^`, `\b` and look-behind.
     pub(crate) fn find_at(&self, text: &str, from: usize) -> Result<Option<Range<usize>>, StepLimit> {
         match &self.engine {
-            Engine::Linear(regex) => Ok(regex.find_at(text, from).map(|m| m.range())),
-            Engine::Stepwise { short, long, .. } => {
+            RegexEngine::Linear(regex) => Ok(regex.find_at(text, from).map(|m| m.range())),
+            RegexEngine::Stepwise { short, long, .. } => {
                 if text.len() > LONGEST_TEXT {
                     return Err(StepLimit);
                 }
@@ -164,18 +165,18 @@ impl Pattern {
 
     pub(crate) fn is_match(&self, text: &str) -> Result<bool, StepLimit> {
         match &self.engine {
-            Engine::Linear(regex) => Ok(regex.is_match(text)),
-            Engine::Stepwise { .. } => Ok(self.find_at(text, 0)?.is_some()),
+            RegexEngine::Linear(regex) => Ok(regex.is_match(text)),
+            RegexEngine::Stepwise { .. } => Ok(self.find_at(text, 0)?.is_some()),
         }
     }
 
     pub(crate) fn groups_at(&self, text: &str, from: usize) -> Result<Option<Groups>, StepLimit> {
         match &self.engine {
-            Engine::Linear(regex) => {
+            RegexEngine::Linear(regex) => {
                 let found = regex.captures_at(text, from);
                 Ok(found.map(|c| Groups(c.iter().map(|g| g.map(|m| m.range())).collect())))
             }
-            Engine::Stepwise { groups, .. } => {
+            RegexEngine::Stepwise { groups, .. } => {
                 let Some(found) = self.find_at(text, from)? else { return Ok(None) };
                 let found = groups.captures_from_pos(text, found.start).map_err(|_| StepLimit)?;
                 Ok(found.map(|c| Groups((0..c.len()).map(|i| c.get(i).map(|m| m.start()..m.end())).collect())))
@@ -186,14 +187,14 @@ impl Pattern {
 
 /// A pattern as it runs, and what it takes.
 struct Weighed {
-    engine: Engine,
+    engine: RegexEngine,
     memory: usize,
 }
 
 fn linear(text: &str) -> Result<Weighed, BadPattern> {
     for memory in SIZES {
         match regex::RegexBuilder::new(text).size_limit(memory).dfa_size_limit(SIZE).build() {
-            Ok(regex) => return Ok(Weighed { engine: Engine::Linear(regex), memory }),
+            Ok(regex) => return Ok(Weighed { engine: RegexEngine::Linear(regex), memory }),
             Err(regex::Error::CompiledTooBig(_)) => {}
             Err(other) => return Err(BadPattern(format!("cannot be compiled: {}", last_line(&other.to_string())))),
         }
@@ -201,7 +202,7 @@ fn linear(text: &str) -> Result<Weighed, BadPattern> {
     Err(BadPattern(format!("must compile to at most {SIZE} bytes")))
 }
 
-fn stepwise(translated: &translate::Translated) -> Result<Engine, BadPattern> {
+fn stepwise(translated: &translate::Translated) -> Result<RegexEngine, BadPattern> {
     let build = |text: &str, steps: usize| {
         let mut builder = fancy_regex::RegexBuilder::new(text);
         builder.backtrack_limit(steps).delegate_size_limit(SIZE).delegate_dfa_size_limit(SIZE);
@@ -209,7 +210,7 @@ fn stepwise(translated: &translate::Translated) -> Result<Engine, BadPattern> {
         built.map(Box::new).map_err(|e| BadPattern(format!("cannot be compiled: {}", last_line(&e.to_string()))))
     };
     let search = translated.without_groups.as_deref().unwrap_or(&translated.text);
-    Ok(Engine::Stepwise {
+    Ok(RegexEngine::Stepwise {
         short: build(search, STEPS)?,
         long: build(search, STEPS_IN_LONG)?,
         groups: build(&translated.text, STEPS_IN_LONG)?,

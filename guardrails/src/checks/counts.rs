@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 const MOST: u64 = 1 << 53;
 
 #[derive(Debug)]
-struct Count {
+struct CountCheck {
     unit: Unit,
     /// The name of the count in the data.
     name: &'static str,
@@ -48,7 +48,7 @@ fn make(p: &Parameters<'_>, unit: Unit, name: &'static str, least: u64, most: u6
         p.problem(upper, "must not be below the minimum");
     }
     let not = p.flag("not", false);
-    Some(Box::new(Count { unit, name, least, most, not, selection: selection(p, Selection::TEXT) }))
+    Some(Box::new(CountCheck { unit, name, least, most, not, selection: selection(p, Selection::TEXT) }))
 }
 
 /// Characters are those of Unicode; a word is what white space sets apart.
@@ -61,7 +61,7 @@ pub(crate) fn count(unit: Unit, text: &str) -> u64 {
     found as u64
 }
 
-impl Count {
+impl CountCheck {
     fn one(&self, text: &str) -> Outcome {
         let found = count(self.unit, text);
         let within = (self.least..=self.most).contains(&found);
@@ -85,7 +85,7 @@ impl Count {
     }
 }
 
-impl Judge for Count {
+impl Judge for CountCheck {
     fn judge(&self, case: &Case<'_>) -> Step {
         // No text has no sentences, which is a count like any other.
         let empty_is_text = self.unit == Unit::Sentences;

@@ -32,14 +32,14 @@ pub(super) fn make(p: &Parameters<'_>) -> Made {
 }
 
 /// An image that is named by its address.
-struct Image {
+struct FoundImage {
     url: String,
     /// What is replaced: the address, or the whole source in Messages.
     range: Range<usize>,
     is_source: bool,
 }
 
-fn images(content: &Content) -> Option<Vec<Image>> {
+fn images(content: &Content) -> Option<Vec<FoundImage>> {
     let body = std::str::from_utf8(content.body()).ok()?;
     let tape = Tape::parse(body).ok()?;
     let root = tape.root()?;
@@ -53,10 +53,10 @@ fn images(content: &Content) -> Option<Vec<Image>> {
     Some(found)
 }
 
-fn collect(part: Node<'_>, found: &mut Vec<Image>) {
+fn collect(part: Node<'_>, found: &mut Vec<FoundImage>) {
     let mut add = |node: Node<'_>, range: Range<usize>, is_source: bool| {
         let url = node.text().filter(|u| u.starts_with("https://") || u.starts_with("http://"));
-        found.extend(url.map(|url| Image { url: url.into_owned(), range, is_source }));
+        found.extend(url.map(|url| FoundImage { url: url.into_owned(), range, is_source }));
     };
     for image in part.all("image_url") {
         // Responses give the address itself, Chat an object around it.
@@ -89,7 +89,7 @@ impl Judge for InlineImages {
             let message = format!("The request names more than {MOST_IMAGES} images");
             return CheckError::closed("ImageLimit", message).into();
         }
-        let ask = |image: &Image| {
+        let ask = |image: &FoundImage| {
             Ask::Call(Box::new(Outgoing {
                 method: Method::GET,
                 url: image.url.clone(),

@@ -56,7 +56,7 @@ fn candidates(text: &str) -> Result<Vec<Value>, CheckError> {
 }
 
 #[derive(Debug)]
-struct Schema {
+struct JsonSchema {
     validator: Validator,
     not: bool,
     selection: Selection,
@@ -96,7 +96,7 @@ pub(super) fn schema(p: &Parameters<'_>) -> Made {
         .should_validate_formats(true)
         .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_SIZE).dfa_size_limit(PATTERN_SIZE));
     match options.build(schema) {
-        Ok(validator) => Some(Box::new(Schema { validator, not, selection })),
+        Ok(validator) => Some(Box::new(JsonSchema { validator, not, selection })),
         Err(error) => {
             let message: String = error.to_string().chars().take(300).collect();
             p.problem("schema", format!("is no schema that can be used: {message}"));
@@ -113,7 +113,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-impl Schema {
+impl JsonSchema {
     fn one(&self, text: &str) -> Outcome {
         let candidates = match candidates(text) {
             Ok(candidates) => candidates,
@@ -145,14 +145,14 @@ impl Schema {
     }
 }
 
-impl Judge for Schema {
+impl Judge for JsonSchema {
     fn judge(&self, case: &Case<'_>) -> Step {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }
 }
 
 #[derive(Debug)]
-struct Keys {
+struct JsonKeys {
     keys: Vec<String>,
     operator: &'static str,
     selection: Selection,
@@ -162,10 +162,10 @@ pub(super) fn keys(p: &Parameters<'_>) -> Made {
     let keys = p.required_texts("keys", MOST_KEYS);
     let operator = p.choice("operator", &["any", "all", "none"]);
     let selection = selection(p, Selection::TEXT);
-    (!keys.is_empty()).then(|| Box::new(Keys { keys, operator, selection }) as _)
+    (!keys.is_empty()).then(|| Box::new(JsonKeys { keys, operator, selection }) as _)
 }
 
-impl Keys {
+impl JsonKeys {
     fn holds(&self, present: usize) -> bool {
         match self.operator {
             "all" => present == self.keys.len(),
@@ -197,7 +197,7 @@ impl Keys {
     }
 }
 
-impl Judge for Keys {
+impl Judge for JsonKeys {
     fn judge(&self, case: &Case<'_>) -> Step {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }

@@ -18,7 +18,7 @@ fn holds(operator: &str, held: usize, all: usize) -> bool {
 }
 
 #[derive(Debug)]
-struct Keys {
+struct MetadataKeys {
     keys: Vec<String>,
     operator: &'static str,
 }
@@ -26,10 +26,10 @@ struct Keys {
 pub(super) fn keys(p: &Parameters<'_>) -> Made {
     let keys = p.required_texts("metadataKeys", MOST);
     let operator = p.choice("operator", &["all", "any", "none"]);
-    (!keys.is_empty()).then(|| Box::new(Keys { keys, operator }) as _)
+    (!keys.is_empty()).then(|| Box::new(MetadataKeys { keys, operator }) as _)
 }
 
-impl Judge for Keys {
+impl Judge for MetadataKeys {
     fn judge(&self, case: &Case<'_>) -> Step {
         let (found, missing): (Vec<&String>, Vec<&String>) =
             self.keys.iter().partition(|k| case.facts.metadata(k).is_some());

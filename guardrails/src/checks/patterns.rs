@@ -5,7 +5,7 @@ use crate::Direction;
 use crate::check::{Case, CheckError, Finder, Judge, Outcome, Seen, Step, Streaming, each_text, excerpt, redact};
 use crate::content::{Rewrite, Scan, Selection};
 use crate::parameters::Parameters;
-use crate::pattern::{Flags, Groups, Pattern, Reach, StepLimit, Template};
+use crate::pattern::{Flags, Groups, MatchReach, Pattern, ReplacementTemplate, StepLimit};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ const MOST_GROUPS: usize = 100;
 #[derive(Debug)]
 pub(crate) struct PatternFinder {
     pattern: Pattern,
-    template: Template,
+    template: ReplacementTemplate,
 }
 
 impl PatternFinder {
     pub(crate) fn new(pattern: Pattern, template: &str) -> Self {
-        let template = Template::parse(template, &pattern);
+        let template = ReplacementTemplate::parse(template, &pattern);
         Self { pattern, template }
     }
 }
@@ -42,14 +42,14 @@ impl Finder for PatternFinder {
 
     fn held(&self, text: &str, overlap: usize) -> usize {
         match self.pattern.reach() {
-            Reach::Within(reach) => reach.saturating_sub(1).min(overlap),
-            Reach::Unknown => overlap,
+            MatchReach::Within(reach) => reach.saturating_sub(1).min(overlap),
+            MatchReach::Unknown => overlap,
         }
         .min(text.len())
     }
 
     fn holds_all(&self, overlap: usize) -> bool {
-        matches!(self.pattern.reach(), Reach::Within(reach) if reach.saturating_sub(1) <= overlap)
+        matches!(self.pattern.reach(), MatchReach::Within(reach) if reach.saturating_sub(1) <= overlap)
     }
 
     fn settles(&self) -> bool {

@@ -179,12 +179,12 @@ struct Reply {
 
 #[derive(Deserialize)]
 struct Transformed {
-    request: Option<Side>,
-    response: Option<Side>,
+    request: Option<WebhookSide>,
+    response: Option<WebhookSide>,
 }
 
 #[derive(Deserialize)]
-struct Side {
+struct WebhookSide {
     json: Option<Box<RawValue>>,
 }
 

@@ -2,7 +2,7 @@
 //! body sees a text that no check saw.
 
 use super::tape::Node;
-use super::{Direction, Kind, Part, Place, Role, Scan, Shape, Tape};
+use super::{Direction, Kind, MessageRole, Part, Place, Scan, Shape, Tape};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -45,7 +45,7 @@ pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<F
         (Direction::Input, Shape::Area) => found.area(root),
         (Direction::Input, Shape::Unknown) => found.any_request(root),
         (Direction::Output, Shape::Chat | Shape::Completions) => found.choices(root),
-        (Direction::Output, Shape::Messages) => found.blocks_of(root, Role::Assistant),
+        (Direction::Output, Shape::Messages) => found.blocks_of(root, MessageRole::Assistant),
         (Direction::Output, Shape::Responses) => found.items(root, "output"),
         (Direction::Output, Shape::Transcript) => found.read_out(root),
         (Direction::Output, Shape::Unknown) => found.any_answer(root),
@@ -57,14 +57,14 @@ pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<F
 }
 
 /// Of a role that stands twice the user's counts: what may be the user's words is judged as such.
-fn role_of(node: Node<'_>) -> Role {
+fn role_of(node: Node<'_>) -> MessageRole {
     let role = |value: Node<'_>| match value.text().as_deref() {
-        Some("system" | "developer") => Role::System,
-        Some("assistant" | "model") => Role::Assistant,
-        Some("tool" | "function") => Role::Tool,
-        _ => Role::User,
+        Some("system" | "developer") => MessageRole::System,
+        Some("assistant" | "model") => MessageRole::Assistant,
+        Some("tool" | "function") => MessageRole::Tool,
+        _ => MessageRole::User,
     };
-    node.all("role").map(role).reduce(|a, b| if a == Role::User { a } else { b }).unwrap_or(Role::User)
+    node.all("role").map(role).reduce(|a, b| if a == MessageRole::User { a } else { b }).unwrap_or(MessageRole::User)
 }
 
 /// Each sort that a part or an item is said to be.
@@ -76,13 +76,13 @@ fn types_of(node: Node<'_>) -> Vec<String> {
 }
 
 impl Found {
-    fn add(&mut self, node: Node<'_>, role: Role, scan: Scan) {
+    fn add(&mut self, node: Node<'_>, role: MessageRole, scan: Scan) {
         if let Some(text) = node.text() {
             self.push(role, scan, Place { outer: node.span(), inner: None }, &text);
         }
     }
 
-    fn push(&mut self, role: Role, scan: Scan, place: Place, text: &str) {
+    fn push(&mut self, role: MessageRole, scan: Scan, place: Place, text: &str) {
         if self.parts.len() >= MOST_PARTS {
             self.too_many = true;
             return;
@@ -90,16 +90,16 @@ impl Found {
         self.parts.push(Part { group: self.group, role, scan, place, text: Arc::from(text) });
     }
 
-    fn add_all(&mut self, node: Node<'_>, key: &str, role: Role, scan: Scan) {
+    fn add_all(&mut self, node: Node<'_>, key: &str, role: MessageRole, scan: Scan) {
         for value in node.all(key) {
             self.add(value, role, scan);
         }
     }
 
     /// One message is done; what comes is of the next.
-    fn message_ends(&mut self, role: Role) {
+    fn message_ends(&mut self, role: MessageRole) {
         self.last = Some(self.group);
-        if role == Role::User {
+        if role == MessageRole::User {
             self.last_user = Some(self.group);
         }
         self.group += 1;
@@ -108,7 +108,7 @@ impl Found {
     /// A text beside the messages that sets how all of them are answered: never the last message.
     fn system(&mut self, root: Node<'_>, key: &str) {
         for node in root.all(key) {
-            self.text_or_parts(node, Role::System);
+            self.text_or_parts(node, MessageRole::System);
             self.group += 1;
         }
     }
@@ -124,7 +124,7 @@ impl Found {
     }
 
     /// A message's content, calls and reasoning, in the words of Chat and Messages alike.
-    fn blocks_of(&mut self, message: Node<'_>, role: Role) {
+    fn blocks_of(&mut self, message: Node<'_>, role: MessageRole) {
         for (key, value) in message.members() {
             match &*key {
                 "content" => self.text_or_parts(value, role),
@@ -139,7 +139,7 @@ impl Found {
         }
     }
 
-    fn chat_call(&mut self, call: Node<'_>, role: Role) {
+    fn chat_call(&mut self, call: Node<'_>, role: MessageRole) {
         self.has_tool_calls = true;
         for function in call.all("function") {
             self.call(function, "arguments", role);
@@ -150,7 +150,7 @@ impl Found {
     }
 
     /// Arguments are JSON as text, or an object. Strings within are texts; what is no JSON is one text.
-    fn call(&mut self, node: Node<'_>, key: &str, role: Role) {
+    fn call(&mut self, node: Node<'_>, key: &str, role: MessageRole) {
         if node.kind() != Kind::Object {
             return;
         }
@@ -160,7 +160,7 @@ impl Found {
         }
     }
 
-    fn arguments(&mut self, node: Node<'_>, role: Role) {
+    fn arguments(&mut self, node: Node<'_>, role: MessageRole) {
         let Some(text) = node.text() else { return self.strings(node, role, None) };
         match Tape::parse(&text) {
             Ok(tape) => {
@@ -174,7 +174,7 @@ impl Found {
 
     /// Every string value within `node`; `outer` is the string that holds it, if one does. Depth is bounded by the
     /// parser that found the body to be JSON.
-    fn strings(&mut self, node: Node<'_>, role: Role, outer: Option<Range<usize>>) {
+    fn strings(&mut self, node: Node<'_>, role: MessageRole, outer: Option<Range<usize>>) {
         match node.kind() {
             Kind::Text => {
                 let place = match outer {
@@ -189,7 +189,7 @@ impl Found {
         }
     }
 
-    fn text_or_parts(&mut self, node: Node<'_>, role: Role) {
+    fn text_or_parts(&mut self, node: Node<'_>, role: MessageRole) {
         match node.kind() {
             Kind::Text => self.add(node, role, Scan::Text),
             Kind::Array => node.elements().for_each(|block| self.block(block, role)),
@@ -199,7 +199,7 @@ impl Found {
         }
     }
 
-    fn block(&mut self, block: Node<'_>, role: Role) {
+    fn block(&mut self, block: Node<'_>, role: MessageRole) {
         if block.kind() == Kind::Text {
             return self.add(block, role, Scan::Text);
         }
@@ -220,7 +220,7 @@ impl Found {
     }
 
     /// A document that stands in the message as text; what is encoded is no text here.
-    fn document(&mut self, block: Node<'_>, role: Role) {
+    fn document(&mut self, block: Node<'_>, role: MessageRole) {
         self.add_all(block, "title", role, Scan::Text);
         self.add_all(block, "context", role, Scan::Text);
         for source in block.all("source") {
@@ -234,44 +234,44 @@ impl Found {
     /// Texts without messages: one, or a list; numbers are tokens and no text.
     fn plain(&mut self, root: Node<'_>, keys: &[&str]) {
         for value in keys.iter().flat_map(|key| root.all(key)) {
-            self.add(value, Role::User, Scan::Text);
-            value.elements().for_each(|element| self.add(element, Role::User, Scan::Text));
+            self.add(value, MessageRole::User, Scan::Text);
+            value.elements().for_each(|element| self.add(element, MessageRole::User, Scan::Text));
         }
-        self.message_ends(Role::User);
+        self.message_ends(MessageRole::User);
     }
 
     /// What is to be drawn, said, judged or looked for, and through what.
     fn area(&mut self, root: Node<'_>) {
         for value in ["prompt", "input", "query", "documents"].iter().flat_map(|key| root.all(key)) {
-            self.add(value, Role::User, Scan::Text);
-            self.add_all(value, "text", Role::User, Scan::Text);
+            self.add(value, MessageRole::User, Scan::Text);
+            self.add_all(value, "text", MessageRole::User, Scan::Text);
             for element in value.elements() {
-                self.add(element, Role::User, Scan::Text);
-                self.add_all(element, "text", Role::User, Scan::Text);
+                self.add(element, MessageRole::User, Scan::Text);
+                self.add_all(element, "text", MessageRole::User, Scan::Text);
             }
         }
-        self.message_ends(Role::User);
+        self.message_ends(MessageRole::User);
     }
 
     /// Transcripts, and pages as they were read.
     fn read_out(&mut self, root: Node<'_>) {
-        self.add_all(root, "text", Role::Assistant, Scan::Text);
+        self.add_all(root, "text", MessageRole::Assistant, Scan::Text);
         for segment in root.all("segments").flat_map(Node::elements) {
-            self.add_all(segment, "text", Role::Assistant, Scan::Text);
+            self.add_all(segment, "text", MessageRole::Assistant, Scan::Text);
         }
         for page in root.all("pages").flat_map(Node::elements) {
-            self.add_all(page, "markdown", Role::Assistant, Scan::Text);
+            self.add_all(page, "markdown", MessageRole::Assistant, Scan::Text);
         }
-        self.add_all(root, "document_annotation", Role::Assistant, Scan::Text);
-        self.message_ends(Role::Assistant);
+        self.add_all(root, "document_annotation", MessageRole::Assistant, Scan::Text);
+        self.message_ends(MessageRole::Assistant);
     }
 
     /// Items of Responses, in requests and in answers.
     fn items(&mut self, root: Node<'_>, key: &str) {
         for list in root.all(key) {
             if list.kind() == Kind::Text {
-                self.add(list, Role::User, Scan::Text);
-                self.message_ends(Role::User);
+                self.add(list, MessageRole::User, Scan::Text);
+                self.message_ends(MessageRole::User);
                 continue;
             }
             for item in list.elements() {
@@ -283,27 +283,27 @@ impl Found {
         }
     }
 
-    fn item(&mut self, item: Node<'_>) -> Role {
+    fn item(&mut self, item: Node<'_>) -> MessageRole {
         let mut role = role_of(item);
         let mut is_reasoning = false;
         for kind in types_of(item) {
             match kind.as_str() {
-                "function_call" => self.call(item, "arguments", Role::Assistant),
-                "custom_tool_call" => self.call(item, "input", Role::Assistant),
+                "function_call" => self.call(item, "arguments", MessageRole::Assistant),
+                "custom_tool_call" => self.call(item, "input", MessageRole::Assistant),
                 "function_call_output" | "custom_tool_call_output" => {
-                    item.all("output").for_each(|output| self.text_or_parts(output, Role::Tool));
-                    role = Role::Tool;
+                    item.all("output").for_each(|output| self.text_or_parts(output, MessageRole::Tool));
+                    role = MessageRole::Tool;
                     continue;
                 }
                 "reasoning" => {
                     is_reasoning = true;
                     for part in ["summary", "content"].iter().flat_map(|key| item.all(key)).flat_map(Node::elements) {
-                        self.add_all(part, "text", Role::Assistant, Scan::Reasoning);
+                        self.add_all(part, "text", MessageRole::Assistant, Scan::Reasoning);
                     }
                 }
                 _ => continue,
             }
-            role = Role::Assistant;
+            role = MessageRole::Assistant;
         }
         if !is_reasoning || types_of(item).len() > 1 {
             item.all("content").for_each(|content| self.text_or_parts(content, role));
@@ -317,11 +317,11 @@ impl Found {
         self.group = self.last.unwrap_or(next);
         for variables in root.all("prompt").flat_map(|prompt| prompt.all("variables").collect::<Vec<_>>()) {
             for (_, value) in variables.members() {
-                self.text_or_parts(value, Role::User);
+                self.text_or_parts(value, MessageRole::User);
             }
         }
         if self.last.is_none() {
-            self.message_ends(Role::User);
+            self.message_ends(MessageRole::User);
         } else {
             self.group = next;
         }
@@ -330,9 +330,9 @@ impl Found {
     /// Each choice is a group of its own.
     fn choices(&mut self, root: Node<'_>) {
         for choice in root.all("choices").flat_map(Node::elements) {
-            self.add_all(choice, "text", Role::Assistant, Scan::Text);
+            self.add_all(choice, "text", MessageRole::Assistant, Scan::Text);
             for message in choice.all("message") {
-                self.blocks_of(message, Role::Assistant);
+                self.blocks_of(message, MessageRole::Assistant);
             }
             self.group += 1;
         }
@@ -347,13 +347,13 @@ impl Found {
                 self.message_ends(role);
             }
             if contents.kind() == Kind::Text {
-                self.add(contents, Role::User, Scan::Text);
-                self.message_ends(Role::User);
+                self.add(contents, MessageRole::User, Scan::Text);
+                self.message_ends(MessageRole::User);
             }
         }
     }
 
-    fn gemini_parts(&mut self, content: Node<'_>, role: Role) {
+    fn gemini_parts(&mut self, content: Node<'_>, role: MessageRole) {
         for part in content.all("parts").flat_map(Node::elements) {
             self.add_all(part, "text", role, Scan::Text);
             for call in part.all("functionCall") {
@@ -365,8 +365,8 @@ impl Found {
     fn any_request(&mut self, root: Node<'_>) {
         for key in ["system", "instructions", "systemInstruction", "system_instruction"] {
             for node in root.all(key) {
-                self.text_or_parts(node, Role::System);
-                self.gemini_parts(node, Role::System);
+                self.text_or_parts(node, MessageRole::System);
+                self.gemini_parts(node, MessageRole::System);
                 self.group += 1;
             }
         }
@@ -385,11 +385,11 @@ impl Found {
 
     fn any_answer(&mut self, root: Node<'_>) {
         self.choices(root);
-        self.blocks_of(root, Role::Assistant);
+        self.blocks_of(root, MessageRole::Assistant);
         self.items(root, "output");
         for candidate in root.all("candidates").flat_map(Node::elements) {
             for content in candidate.all("content") {
-                self.gemini_parts(content, Role::Assistant);
+                self.gemini_parts(content, MessageRole::Assistant);
             }
             self.group += 1;
         }

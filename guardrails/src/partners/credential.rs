@@ -14,12 +14,12 @@ pub struct CredentialField {
     /// Never shown.
     pub is_secret: bool,
     pub is_required: bool,
-    form: Form,
+    form: CredentialForm,
     default: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum CredentialForm {
     Text,
     /// A name with dots and nothing else, so that it cannot lead elsewhere.
     Host,
@@ -36,11 +36,11 @@ impl CredentialField {
         let (spec, default) = spec.split_once('=').map_or((spec, None), |(s, d)| (s, Some(d)));
         let (spec, is_required) = spec.strip_suffix('*').map_or((spec, false), |s| (s, true));
         let form = match spec {
-            "host" => Form::Host,
-            "label" => Form::Label,
-            "url" => Form::Url,
-            "mode" => Form::Mode,
-            _ => Form::Text,
+            "host" => CredentialForm::Host,
+            "label" => CredentialForm::Label,
+            "url" => CredentialForm::Url,
+            "mode" => CredentialForm::Mode,
+            _ => CredentialForm::Text,
         };
         Self { name, is_secret: spec == "secret", is_required, form, default }
     }
@@ -49,12 +49,14 @@ impl CredentialField {
     pub fn check(&self, value: &str, trusted: &Trusted) -> Result<(), &'static str> {
         let is_label = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self.form {
-            Form::Text if value.len() > 16 * 1024 => Err("must have at most 16384 bytes"),
-            Form::Text if value.bytes().any(|b| b < 0x20 || b == 0x7f) => Err("must not contain control characters"),
-            Form::Text => Ok(()),
-            Form::Label if !value.is_empty() && value.len() <= 63 && value.chars().all(is_label) => Ok(()),
-            Form::Label => Err("must be letters, digits and hyphens"),
-            Form::Host => {
+            CredentialForm::Text if value.len() > 16 * 1024 => Err("must have at most 16384 bytes"),
+            CredentialForm::Text if value.bytes().any(|b| b < 0x20 || b == 0x7f) => {
+                Err("must not contain control characters")
+            }
+            CredentialForm::Text => Ok(()),
+            CredentialForm::Label if !value.is_empty() && value.len() <= 63 && value.chars().all(is_label) => Ok(()),
+            CredentialForm::Label => Err("must be letters, digits and hyphens"),
+            CredentialForm::Host => {
                 let (host, port) = value.split_once(':').map_or((value, None), |(h, p)| (h, Some(p)));
                 let is_name = !host.is_empty() && host.len() <= 253 && host.chars().all(|c| is_label(c) || c == '.');
                 let is_port = port.is_none_or(|p| p.parse::<u16>().is_ok_and(|p| p > 0));
@@ -63,10 +65,12 @@ impl CredentialField {
                 }
                 checked_address(&format!("https://{value}"), trusted)
             }
-            Form::Mode if matches!(value, "apiKey" | "entra") => Ok(()),
-            Form::Mode => Err("must be one of: apiKey, entra (the machine's own identity is lent to no check)"),
-            Form::Url if !value.starts_with("https://") => Err("must begin with https://"),
-            Form::Url => match checked_address(value, trusted) {
+            CredentialForm::Mode if matches!(value, "apiKey" | "entra") => Ok(()),
+            CredentialForm::Mode => {
+                Err("must be one of: apiKey, entra (the machine's own identity is lent to no check)")
+            }
+            CredentialForm::Url if !value.starts_with("https://") => Err("must begin with https://"),
+            CredentialForm::Url => match checked_address(value, trusted) {
                 Ok(()) if value.contains('?') => Err("must not contain a query"),
                 other => other,
             },

@@ -54,13 +54,13 @@ pub(super) struct Row {
     body: Value,
     /// Else it is an error.
     #[serde(default)]
-    ok: Vec<Test>,
+    ok: Vec<ReplyTest>,
     /// Any of them fails the check.
     #[serde(default)]
-    fail: Vec<Test>,
+    fail: Vec<ReplyTest>,
     /// All of them pass it.
     #[serde(default)]
-    pass: Vec<Test>,
+    pass: Vec<ReplyTest>,
     #[serde(default)]
     data: BTreeMap<String, String>,
     rewrite: Option<RewriteRule>,
@@ -77,7 +77,7 @@ fn default_timeout() -> u64 {
 /// What must be found at a place of the reply.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Test {
+struct ReplyTest {
     /// A JSON pointer; `*` is every member, `{param.x}` every entry of a list.
     at: String,
     /// Only members that hold one of these values are looked at: `{"category": ["A"]}` beside `at: /scores/*`.
@@ -104,10 +104,10 @@ struct RewriteRule {
     when: Option<String>,
     /// Tests of the reply that all must hold.
     #[serde(default)]
-    only: Vec<Test>,
+    only: Vec<ReplyTest>,
     /// Tests of which none may hold.
     #[serde(default)]
-    unless: Vec<Test>,
+    unless: Vec<ReplyTest>,
     /// Texts in the order of those that were asked about.
     texts: Option<String>,
     /// The conversation as it was sent, with other texts in it.
@@ -315,7 +315,7 @@ impl RowCheck {
     /// The texts that the service puts in the places of others; `None` where it wants to and it cannot be told where.
     fn rewritten(&self, case: &Case<'_>, about: &About, reply: &Value) -> Option<Vec<(usize, String)>> {
         let Some(rule) = self.row.rewrite.as_ref().filter(|_| self.may_rewrite()) else { return Some(Vec::new()) };
-        let holds = |t: &Test| t.holds(reply, &self.params).unwrap_or(false);
+        let holds = |t: &ReplyTest| t.holds(reply, &self.params).unwrap_or(false);
         if !rule.only.iter().all(holds) || rule.unless.iter().any(holds) {
             return Some(Vec::new());
         }
@@ -397,7 +397,7 @@ fn find<'v>(value: &'v Value, pointer: &str, params: &Map<String, Value>) -> Vec
 /// Nothing stands where a test looks.
 struct Missing;
 
-impl Test {
+impl ReplyTest {
     fn holds(&self, reply: &Value, params: &Map<String, Value>) -> Result<bool, Missing> {
         let mut found = find(reply, &self.at, params);
         if found.is_empty() && !self.at.contains('*') {

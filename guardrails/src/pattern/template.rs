@@ -11,9 +11,9 @@ enum Piece {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Piece>);
+pub(crate) struct ReplacementTemplate(Vec<Piece>);
 
-impl Template {
+impl ReplacementTemplate {
     pub(crate) fn parse(text: &str, pattern: &Pattern) -> Self {
         let (mut pieces, mut plain, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find('$') {

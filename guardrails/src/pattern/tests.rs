@@ -1,6 +1,6 @@
 //! Patterns against what Node finds, within their limits, and how they are refused.
 
-use super::{Flags, Pattern, Reach, Template};
+use super::{Flags, MatchReach, Pattern, ReplacementTemplate};
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
@@ -152,12 +152,12 @@ fn slow_patterns_end_within_their_limit() {
 #[test]
 fn reach_says_what_a_stream_holds() {
     for (pattern, expected) in [
-        ("abc", Reach::Within(3)),
-        ("a{2,5}", Reach::Within(5)),
-        (r"\bab\b", Reach::Within(6)),
-        ("é", Reach::Within(2)),
-        ("a+", Reach::Unknown),
-        ("a(?=b)", Reach::Unknown),
+        ("abc", MatchReach::Within(3)),
+        ("a{2,5}", MatchReach::Within(5)),
+        (r"\bab\b", MatchReach::Within(6)),
+        ("é", MatchReach::Within(2)),
+        ("a+", MatchReach::Unknown),
+        ("a(?=b)", MatchReach::Unknown),
     ] {
         assert_eq!(compile(pattern).reach(), expected, "{pattern}");
     }
@@ -179,7 +179,7 @@ fn templates_expand_as_in_ecmascript() {
     ] {
         let pattern = compile(pattern);
         let groups = pattern.groups_at(text, 0).unwrap().unwrap();
-        assert_eq!(Template::parse(template, &pattern).expand(text, &groups), expected, "{template}");
+        assert_eq!(ReplacementTemplate::parse(template, &pattern).expand(text, &groups), expected, "{template}");
     }
 }
 

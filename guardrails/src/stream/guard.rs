@@ -133,7 +133,7 @@ struct Asked {
 
 /// How a check stands.
 #[derive(Clone, Debug, Default)]
-struct Standing {
+struct CheckStanding {
     failed: bool,
     error: Option<CheckError>,
     took_ms: i64,
@@ -157,7 +157,7 @@ pub struct Guard<E> {
     calls: Vec<usize>,
     asked: Vec<Asked>,
     next_id: usize,
-    standings: Vec<Vec<Standing>>,
+    standings: Vec<Vec<CheckStanding>>,
     stop: Option<Stop>,
     began: Timestamp,
 }
@@ -175,7 +175,7 @@ impl<E> Guard<E> {
         if guardrails.is_empty() {
             return None;
         }
-        let standings = guardrails.iter().map(|g| vec![Standing::default(); g.checks().len()]).collect();
+        let standings = guardrails.iter().map(|g| vec![CheckStanding::default(); g.checks().len()]).collect();
         let plan = |scan| plan_of(&guardrails, scan);
         let (text, reasoning, call) = (plan(Scan::Text), plan(Scan::Reasoning), plan(Scan::Tool).asking());
         let asks_outside = [&text, &reasoning, &call].into_iter().any(Plan::asks_outside);
@@ -537,7 +537,12 @@ fn case<'a>(asked: &'a Asked, request: Option<&'a Content>, facts: &'a Facts, no
     }
 }
 
-fn hook_result(guardrail: &Guardrail, standings: Vec<Standing>, began: Timestamp, now: Timestamp) -> HookRunResult {
+fn hook_result(
+    guardrail: &Guardrail,
+    standings: Vec<CheckStanding>,
+    began: Timestamp,
+    now: Timestamp,
+) -> HookRunResult {
     let checks: Vec<CheckResult> = guardrail
         .checks()
         .iter()

@@ -19,7 +19,7 @@ pub(super) struct Failed {
 
 /// A piece of text on its way, with the position where it came in.
 #[derive(Clone, Debug)]
-struct Stretch {
+struct TextStretch {
     origin: usize,
     /// Bytes of it that are undecided in the stage that holds it.
     text: String,
@@ -29,7 +29,7 @@ struct Stretch {
 
 /// Which characters were counted so far.
 #[derive(Debug, Default)]
-struct Counting {
+struct TextCount {
     count: u64,
     in_word: bool,
 }
@@ -54,10 +54,10 @@ impl Reading {
 }
 
 #[derive(Debug)]
-enum Work {
+enum LaneWork {
     Scan(Box<Scanner>),
     Read(Reading),
-    Count(Counting),
+    Count(TextCount),
     Look,
     /// Text that is to be asked about, beginning with what was asked about before.
     Ask(Asking),
@@ -75,29 +75,29 @@ struct Asking {
 }
 
 #[derive(Debug)]
-struct Stage {
+struct LaneStage {
     judging: Judging,
-    work: Work,
+    work: LaneWork,
     /// It failed without denying, or was told to stop: everything passes.
     is_off: bool,
     /// Of a stage of the chain: what it has not decided.
-    waiting: VecDeque<Stretch>,
+    waiting: VecDeque<TextStretch>,
     /// Of a stage beside: the position up to which it has passed.
     cursor: usize,
     has_redacted: bool,
 }
 
-impl Stage {
+impl LaneStage {
     fn new(judging: &Judging, overlap: usize) -> Self {
         let work = match &judging.how {
             How::Forbid(finder) => match finder.stepping() {
-                Some(words) => Work::Read(Reading { state: words.start(), words, held: 0 }),
-                None => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, true))),
+                Some(words) => LaneWork::Read(Reading { state: words.start(), words, held: 0 }),
+                None => LaneWork::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, true))),
             },
-            How::Redact(finder) => Work::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, false))),
-            How::AtMost { .. } => Work::Count(Counting::default()),
-            How::Cased { .. } => Work::Look,
-            How::Outside => Work::Ask(Asking::default()),
+            How::Redact(finder) => LaneWork::Scan(Box::new(Scanner::new(Arc::clone(finder), overlap, false))),
+            How::AtMost { .. } => LaneWork::Count(TextCount::default()),
+            How::Cased { .. } => LaneWork::Look,
+            How::Outside => LaneWork::Ask(Asking::default()),
         };
         Self { judging: judging.clone(), work, is_off: false, waiting: VecDeque::new(), cursor: 0, has_redacted: false }
     }
@@ -112,7 +112,7 @@ impl Stage {
             return Ok(if text.is_empty() { Vec::new() } else { vec![Decision::Pass(text.len())] });
         }
         match (&mut self.work, &self.judging.how) {
-            (Work::Scan(scanner), How::Redact(_)) => {
+            (LaneWork::Scan(scanner), How::Redact(_)) => {
                 scanner.push(text);
                 scanner.decide(is_end).map_err(|limit| Failed { at: self.judging.at, error: Some(limit.into()) })
             }
@@ -129,17 +129,17 @@ impl Stage {
             return Ok(text.len());
         }
         let passes = match (&mut self.work, &self.judging.how) {
-            (Work::Scan(scanner), _) => {
+            (LaneWork::Scan(scanner), _) => {
                 let limit = |limit| Failed { at: self.judging.at, error: Some(CheckError::from(limit)) };
                 return scanner.forbid(text, is_end).map_err(limit)?.ok_or_else(|| self.fail(None));
             }
-            (Work::Read(reading), _) => return reading.read(text, is_end).ok_or_else(|| self.fail(None)),
-            (Work::Count(counting), How::AtMost { unit, most }) => {
+            (LaneWork::Read(reading), _) => return reading.read(text, is_end).ok_or_else(|| self.fail(None)),
+            (LaneWork::Count(counting), How::AtMost { unit, most }) => {
                 counting.add(*unit, text);
                 counting.count <= *most
             }
-            (Work::Look, How::Cased { upper }) => crate::checks::is_cased(text, *upper),
-            (Work::Ask(asking), _) => {
+            (LaneWork::Look, How::Cased { upper }) => crate::checks::is_cased(text, *upper),
+            (LaneWork::Ask(asking), _) => {
                 asking.text.push_str(text);
                 if !text.is_empty() {
                     asking.since_ms.get_or_insert(now_ms);
@@ -152,7 +152,7 @@ impl Stage {
     }
 }
 
-impl Counting {
+impl TextCount {
     fn add(&mut self, unit: Unit, text: &str) {
         match unit {
             Unit::Sentences | Unit::Characters => self.count += crate::checks::count(unit, text),
@@ -169,7 +169,7 @@ impl Counting {
 
 /// A piece of text as an event brought it.
 #[derive(Clone, Debug)]
-struct Came {
+struct ArrivedText {
     range: Range<usize>,
     /// What takes its place; `None`: nothing is rewritten here, and it stays as it came.
     out: Option<String>,
@@ -181,10 +181,10 @@ pub(super) struct Lane {
     overlap: usize,
     window: usize,
     max_wait_ms: u32,
-    beside: Vec<Stage>,
-    chain: Vec<Stage>,
+    beside: Vec<LaneStage>,
+    chain: Vec<LaneStage>,
     /// Pieces that were not taken yet; the first one's number is `first`.
-    pieces: VecDeque<Came>,
+    pieces: VecDeque<ArrivedText>,
     first: usize,
     came: usize,
     pub(super) is_ended: bool,
@@ -216,7 +216,7 @@ pub(super) struct Taken {
 
 impl Lane {
     pub(super) fn new(plan: &Plan) -> Self {
-        let stages = |list: &[Judging]| list.iter().map(|j| Stage::new(j, plan.overlap)).collect();
+        let stages = |list: &[Judging]| list.iter().map(|j| LaneStage::new(j, plan.overlap)).collect();
         Self {
             overlap: plan.overlap,
             window: plan.window,
@@ -234,9 +234,9 @@ impl Lane {
     pub(super) fn push(&mut self, text: &str, now_ms: i64) -> (usize, Vec<Failed>) {
         let range = self.came..self.came + text.len();
         self.came = range.end;
-        self.pieces.push_back(Came { range: range.clone(), out: Some(String::new()), is_touched: false });
+        self.pieces.push_back(ArrivedText { range: range.clone(), out: Some(String::new()), is_touched: false });
         let mut failed = self.feed_beside(text, false, now_ms);
-        let stretch = Stretch { origin: range.start, text: text.to_owned(), is_replacement: false };
+        let stretch = TextStretch { origin: range.start, text: text.to_owned(), is_replacement: false };
         self.flow(0, vec![stretch], false, now_ms, &mut failed);
         (self.first + self.pieces.len() - 1, failed)
     }
@@ -255,7 +255,7 @@ impl Lane {
             self.first += 1;
             return None;
         }
-        self.pieces.push_back(Came { range, out: None, is_touched: false });
+        self.pieces.push_back(ArrivedText { range, out: None, is_touched: false });
         Some(PushedPiece { number: self.first + self.pieces.len() - 1, failed })
     }
 
@@ -272,7 +272,7 @@ impl Lane {
 
     /// Takes a piece that the caller kept so far, and gives its number.
     pub(super) fn hold(&mut self, range: Range<usize>) -> usize {
-        self.pieces.push_back(Came { range, out: None, is_touched: false });
+        self.pieces.push_back(ArrivedText { range, out: None, is_touched: false });
         self.first + self.pieces.len() - 1
     }
 
@@ -299,7 +299,14 @@ impl Lane {
     }
 
     /// Lets text run through the chain from a stage on.
-    fn flow(&mut self, from: usize, mut text: Vec<Stretch>, mut is_end: bool, now_ms: i64, failed: &mut Vec<Failed>) {
+    fn flow(
+        &mut self,
+        from: usize,
+        mut text: Vec<TextStretch>,
+        mut is_end: bool,
+        now_ms: i64,
+        failed: &mut Vec<Failed>,
+    ) {
         for stage in &mut self.chain[from..] {
             let joined: String = text.iter().map(|s| s.text.as_str()).collect();
             stage.waiting.extend(text.into_iter().filter(|s| !s.text.is_empty()));
@@ -322,7 +329,7 @@ impl Lane {
     }
 
     /// Text that left the chain goes into the pieces that it came in.
-    fn put(&mut self, stretch: &Stretch) {
+    fn put(&mut self, stretch: &TextStretch) {
         let mut at = stretch.origin;
         let mut rest = stretch.text.as_str();
         for piece in &mut self.pieces {
@@ -383,7 +390,7 @@ impl Lane {
         let Some(position) = self.chain.iter().position(|s| s.judging.at == at && !s.is_off) else { return failed };
         let stage = &mut self.chain[position];
         stage.is_off = true;
-        let text: Vec<Stretch> = stage.waiting.drain(..).collect();
+        let text: Vec<TextStretch> = stage.waiting.drain(..).collect();
         self.flow(position + 1, text, self.is_ended, now_ms, &mut failed);
         failed
     }
@@ -399,7 +406,7 @@ impl Lane {
         let (window, max_wait_ms) = (self.window, i64::from(self.max_wait_ms));
         let mut out = Vec::new();
         for stage in self.beside.iter_mut().chain(&mut self.chain).filter(|s| !s.is_off) {
-            let Work::Ask(asking) = &mut stage.work else { continue };
+            let LaneWork::Ask(asking) = &mut stage.work else { continue };
             let new = asking.text[asking.passed..].chars().count();
             let is_late = asking.since_ms.is_some_and(|since| now_ms - since >= max_wait_ms);
             if asking.asked.is_some() || new == 0 || !(new >= window || is_late || is_ended) {
@@ -419,7 +426,7 @@ impl Lane {
     pub(super) fn due_ms(&self) -> Option<i64> {
         let stages = self.beside.iter().chain(&self.chain).filter(|s| !s.is_off);
         let since = stages.filter_map(|s| match &s.work {
-            Work::Ask(asking) if asking.asked.is_none() => asking.since_ms,
+            LaneWork::Ask(asking) if asking.asked.is_none() => asking.since_ms,
             _ => None,
         });
         since.min().map(|since| since + i64::from(self.max_wait_ms))
@@ -445,7 +452,7 @@ impl Lane {
             behind.len() + last
         };
         for stage in self.beside.iter_mut().filter(|s| s.judging.at == at) {
-            if let Work::Ask(asking) = &mut stage.work {
+            if let LaneWork::Ask(asking) = &mut stage.work {
                 release(asking);
                 stage.cursor = self.came - held(asking);
             }
@@ -453,7 +460,7 @@ impl Lane {
         let mut failed = Vec::new();
         let Some(position) = self.chain.iter().position(|s| s.judging.at == at) else { return failed };
         let stage = &mut self.chain[position];
-        if let Work::Ask(asking) = &mut stage.work {
+        if let LaneWork::Ask(asking) = &mut stage.work {
             release(asking);
             let waits: usize = stage.waiting.iter().map(|s| s.text.len()).sum();
             let decided = waits.saturating_sub(held(asking));
@@ -466,7 +473,7 @@ impl Lane {
 }
 
 /// Takes what was decided from what waits; a match leaves its replacement where it began.
-fn take(waiting: &mut VecDeque<Stretch>, decided: Vec<Decision>) -> Vec<Stretch> {
+fn take(waiting: &mut VecDeque<TextStretch>, decided: Vec<Decision>) -> Vec<TextStretch> {
     let mut out = Vec::new();
     for decision in decided {
         let (mut bytes, replacement) = match decision {
@@ -474,7 +481,7 @@ fn take(waiting: &mut VecDeque<Stretch>, decided: Vec<Decision>) -> Vec<Stretch>
             Decision::Hit { bytes, replacement } => (bytes, Some(replacement)),
         };
         if let (Some(text), Some(first)) = (&replacement, waiting.front()) {
-            out.push(Stretch { origin: first.origin, text: text.clone(), is_replacement: true });
+            out.push(TextStretch { origin: first.origin, text: text.clone(), is_replacement: true });
         }
         while bytes > 0 {
             let Some(mut first) = waiting.pop_front() else { break };
@@ -482,7 +489,7 @@ fn take(waiting: &mut VecDeque<Stretch>, decided: Vec<Decision>) -> Vec<Stretch>
             if share < first.text.len() {
                 let rest = first.text.split_off(share);
                 let origin = if first.is_replacement { first.origin } else { first.origin + share };
-                waiting.push_front(Stretch { origin, text: rest, is_replacement: first.is_replacement });
+                waiting.push_front(TextStretch { origin, text: rest, is_replacement: first.is_replacement });
             }
             bytes -= share;
             if replacement.is_none() {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const MOST_CALLS: usize = 32;
 
 #[derive(Debug)]
-struct Bedrock {
+struct BedrockGuardrails {
     url: String,
     region: String,
     credentials: Credentials,
@@ -49,10 +49,10 @@ pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<
         None => format!("https://bedrock-runtime.{region}.amazonaws.com"),
     };
     let url = format!("{host}/guardrail/{}/version/{}/apply", guardrail?, version?);
-    Some(Box::new(Bedrock { url, region, credentials: credentials.clone(), redacts, timeout_ms, selection }))
+    Some(Box::new(BedrockGuardrails { url, region, credentials: credentials.clone(), redacts, timeout_ms, selection }))
 }
 
-impl Bedrock {
+impl BedrockGuardrails {
     fn parts(&self, case: &Case<'_>) -> Vec<usize> {
         let mut parts = case.content.chosen(self.selection);
         parts.retain(|at| !case.content.parts()[*at].text.trim().is_empty());
@@ -82,7 +82,7 @@ fn masked(text: &str, assessments: &[Value]) -> String {
     out
 }
 
-impl Judge for Bedrock {
+impl Judge for BedrockGuardrails {
     fn judge(&self, case: &Case<'_>) -> Step {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
