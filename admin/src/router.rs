@@ -298,19 +298,19 @@ async fn read(body: Body) -> Result<Bytes, Problem> {
 }
 
 /// A path taken apart.
-struct Pattern {
+struct PathPattern {
     /// `None` stands for a variable.
     segments: Vec<Option<&'static str>>,
     /// The last variable takes whatever follows, slashes too.
     is_open: bool,
 }
 
-static ROOTS: LazyLock<Vec<Pattern>> =
+static ROOTS: LazyLock<Vec<PathPattern>> =
     LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| pattern(r.path)).collect());
 
-fn pattern(path: &'static str) -> Pattern {
+fn pattern(path: &'static str) -> PathPattern {
     let segments = path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect();
-    Pattern { segments, is_open: path.contains("{*") }
+    PathPattern { segments, is_open: path.contains("{*") }
 }
 
 /// Where nearly all requests of the proxy port go, so that they are told by a glance. None is the control plane's.
@@ -337,7 +337,7 @@ pub fn is_control_plane(method: &Method, path: &str) -> bool {
     }
 }
 
-fn fits(pattern: &Pattern, path: &str) -> bool {
+fn fits(pattern: &PathPattern, path: &str) -> bool {
     let mut segments = path.split('/');
     let same = pattern.segments.iter().all(|want| match (want, segments.next()) {
         (Some(want), Some(segment)) => *want == segment,

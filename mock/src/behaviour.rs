@@ -24,7 +24,7 @@ pub struct Settings {
     pub retry_after: Option<String>,
     /// What to do wrong.
     #[arg(long, value_enum)]
-    pub fault: Option<Fault>,
+    pub fault: Option<MockFault>,
     /// Content events in a stream; one a word when absent.
     #[arg(long, value_name = "N")]
     pub chunks: Option<usize>,
@@ -55,7 +55,7 @@ impl Default for Settings {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Fault {
+pub enum MockFault {
     /// Part of a response head, then RST.
     ResetHead,
     /// Half of the body or stream, then RST.
@@ -99,7 +99,7 @@ pub(super) struct Behaviour {
     pub(super) status: u16,
     pub(super) retry_after: Option<String>,
     pub(super) retry_after_ms: Option<String>,
-    pub(super) fault: Option<Fault>,
+    pub(super) fault: Option<MockFault>,
     pub(super) chunks: Option<usize>,
     pub(super) reply_bytes: Option<usize>,
     pub(super) unasked_usage: bool,
@@ -112,7 +112,7 @@ pub(super) struct BadHeader(pub(super) &'static str);
 impl Behaviour {
     pub(super) fn of(head: &Head, settings: &Settings) -> Result<Self, BadHeader> {
         let mut status = number(head, "x-mock-status")?;
-        let mut fault = head.header("x-mock-fault").map(|v| Fault::from_str(v, true)).transpose();
+        let mut fault = head.header("x-mock-fault").map(|v| MockFault::from_str(v, true)).transpose();
         let first = number::<u64>(head, "x-mock-fail-first")?;
         if let Some(first) = first {
             let id = head.header("x-mock-id").ok_or(BadHeader("x-mock-id"))?;

@@ -2,7 +2,7 @@
 //! Knows no routes; an answer's body is bytes or events here.
 
 use super::answer::{Answer, Body, Events, error_event};
-use super::behaviour::{BadHeader, Behaviour, Fault, Settings};
+use super::behaviour::{BadHeader, Behaviour, MockFault, Settings};
 use super::routes;
 use super::wire::{Flow, Head, Link, Stop};
 use std::time::Duration;
@@ -23,7 +23,7 @@ where
     let dialect = routes::dialect(&head);
     let behaviour = Behaviour::of(&head, settings);
     let fault = behaviour.as_ref().ok().and_then(|b| b.fault);
-    if fault == Some(Fault::Early413) {
+    if fault == Some(MockFault::Early413) {
         settings.stats.requested();
         let answer = Answer::error(dialect, 413, "the mock takes no such body");
         send(link, &head, answer, &Behaviour::plain(), true).await?;
@@ -55,20 +55,20 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     match behaviour.fault {
-        Some(Fault::Silent) => return Err(link.wait().await),
-        Some(Fault::ResetHead) => {
+        Some(MockFault::Silent) => return Err(link.wait().await),
+        Some(MockFault::ResetHead) => {
             link.write(b"HTTP/1.1 200 OK\r\ncontent-ty").await?;
             link.pause(BEFORE_FAULT).await?;
             return Err(Stop::Reset);
         }
-        Some(Fault::GarbageHead) => {
+        Some(MockFault::GarbageHead) => {
             link.write(b"\x16\x03\x01 this is no HTTP\r\n\r\n").await?;
             return Err(link.close().await);
         }
-        Some(Fault::NoContent) => {
+        Some(MockFault::NoContent) => {
             return link.write(b"HTTP/1.1 204 No Content\r\nx-request-id: req_mock\r\n\r\n").await;
         }
-        Some(Fault::NotModified) => {
+        Some(MockFault::NotModified) => {
             return link.write(b"HTTP/1.1 304 Not Modified\r\netag: \"mock\"\r\nx-request-id: req_mock\r\n\r\n").await;
         }
         _ => {}
@@ -79,7 +79,7 @@ where
     if head.method == "HEAD" {
         return link.write(&bytes).await;
     }
-    if framing == Framing::Length {
+    if framing == BodyFraming::Length {
         bytes.extend(pieces.concat());
         return write_whole(link, &bytes, behaviour).await;
     }
@@ -87,23 +87,23 @@ where
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Framing {
+enum BodyFraming {
     Length,
     Chunked,
     /// The end of the connection ends the body (HTTP/1.0).
     UntilClose,
 }
 
-fn framing(head: &Head, answer: &Answer, fault: Option<Fault>) -> Framing {
-    let whole = matches!(answer.body, Body::Whole(_)) && fault != Some(Fault::Trailers);
+fn framing(head: &Head, answer: &Answer, fault: Option<MockFault>) -> BodyFraming {
+    let whole = matches!(answer.body, Body::Whole(_)) && fault != Some(MockFault::Trailers);
     match (whole, head.old) {
-        (true, _) => Framing::Length,
-        (false, false) => Framing::Chunked,
-        (false, true) => Framing::UntilClose,
+        (true, _) => BodyFraming::Length,
+        (false, false) => BodyFraming::Chunked,
+        (false, true) => BodyFraming::UntilClose,
     }
 }
 
-fn head_bytes(answer: &Answer, framing: Framing, fault: Option<Fault>, closes: bool) -> Vec<u8> {
+fn head_bytes(answer: &Answer, framing: BodyFraming, fault: Option<MockFault>, closes: bool) -> Vec<u8> {
     let reason = http::StatusCode::from_u16(answer.status).ok().and_then(|s| s.canonical_reason()).unwrap_or("Mock");
     let mut text = format!("HTTP/1.1 {} {reason}\r\nserver: mock\r\nx-request-id: req_mock\r\n", answer.status);
     let mut add = |name: &str, value: &str| {
@@ -115,7 +115,7 @@ fn head_bytes(answer: &Answer, framing: Framing, fault: Option<Fault>, closes: b
     match &answer.body {
         Body::Whole(bytes) => {
             add("content-type", "application/json");
-            if framing == Framing::Length {
+            if framing == BodyFraming::Length {
                 add("content-length", &whole(bytes, fault).len().to_string());
             }
         }
@@ -124,13 +124,13 @@ fn head_bytes(answer: &Answer, framing: Framing, fault: Option<Fault>, closes: b
             add("cache-control", "no-cache");
         }
     }
-    if framing == Framing::Chunked {
+    if framing == BodyFraming::Chunked {
         add("transfer-encoding", "chunked");
     }
-    if fault == Some(Fault::Trailers) {
+    if fault == Some(MockFault::Trailers) {
         add("trailer", "x-mock-trailer");
     }
-    if fault == Some(Fault::Gzip) {
+    if fault == Some(MockFault::Gzip) {
         add("content-encoding", "gzip");
     }
     for (name, value) in &answer.headers {
@@ -144,16 +144,16 @@ fn head_bytes(answer: &Answer, framing: Framing, fault: Option<Fault>, closes: b
 }
 
 /// A whole body as the fault leaves it.
-fn whole(bytes: &[u8], fault: Option<Fault>) -> Vec<u8> {
+fn whole(bytes: &[u8], fault: Option<MockFault>) -> Vec<u8> {
     match fault {
-        Some(Fault::Gzip) => gzip(&[bytes.to_vec()]).concat(),
-        Some(Fault::BadJson) => bytes[..bytes.len() / 2].to_vec(),
+        Some(MockFault::Gzip) => gzip(&[bytes.to_vec()]).concat(),
+        Some(MockFault::BadJson) => bytes[..bytes.len() / 2].to_vec(),
         _ => bytes.to_vec(),
     }
 }
 
 /// The body in the pieces in which it leaves.
-fn pieces(answer: Answer, fault: Option<Fault>) -> Vec<Vec<u8>> {
+fn pieces(answer: Answer, fault: Option<MockFault>) -> Vec<Vec<u8>> {
     let dialect = answer.dialect;
     let events = match answer.body {
         Body::Whole(bytes) => return vec![whole(&bytes, fault)],
@@ -161,25 +161,25 @@ fn pieces(answer: Answer, fault: Option<Fault>) -> Vec<Vec<u8>> {
     };
     let Events { opening, mut content, closing, end } = events;
     let events: Vec<String> = match fault {
-        Some(Fault::ErrorEvent) => vec![error_event(dialect, 0)],
-        Some(Fault::ErrorMid) => {
+        Some(MockFault::ErrorEvent) => vec![error_event(dialect, 0)],
+        Some(MockFault::ErrorMid) => {
             content.truncate(content.len().div_ceil(2));
             content.push(error_event(dialect, opening.len() + content.len()));
             [opening, content].concat()
         }
-        Some(Fault::BadJson) => {
+        Some(MockFault::BadJson) => {
             let broken = "data: {\"choices\":[{\n\n".to_owned();
             [opening, vec![broken], closing, vec![end]].concat()
         }
-        Some(Fault::NoDone) => [opening, content, closing].concat(),
-        Some(Fault::ResetBody | Fault::CloseBody) => {
+        Some(MockFault::NoDone) => [opening, content, closing].concat(),
+        Some(MockFault::ResetBody | MockFault::CloseBody) => {
             content.truncate(content.len().div_ceil(2));
             [opening, content].concat()
         }
         _ => [opening, content, closing, vec![end]].concat(),
     };
     let pieces: Vec<Vec<u8>> = events.into_iter().map(String::into_bytes).collect();
-    if fault == Some(Fault::Gzip) { gzip(&pieces) } else { pieces }
+    if fault == Some(MockFault::Gzip) { gzip(&pieces) } else { pieces }
 }
 
 async fn write_whole<S>(link: &mut Link<'_, S>, bytes: &[u8], behaviour: &Behaviour) -> Flow<()>
@@ -189,13 +189,13 @@ where
     let head = memchr::memmem::find(bytes, b"\r\n\r\n").map_or(0, |at| at + 4);
     let half = head + (bytes.len() - head) / 2;
     match behaviour.fault {
-        Some(Fault::Drip) => drip(link, bytes, behaviour).await,
-        Some(Fault::ResetBody) => {
+        Some(MockFault::Drip) => drip(link, bytes, behaviour).await,
+        Some(MockFault::ResetBody) => {
             link.write(&bytes[..half]).await?;
             link.pause(BEFORE_FAULT).await?;
             Err(Stop::Reset)
         }
-        Some(Fault::CloseBody) => {
+        Some(MockFault::CloseBody) => {
             link.write(&bytes[..half]).await?;
             Err(link.close().await)
         }
@@ -208,7 +208,7 @@ async fn write_stream<S>(
     link: &mut Link<'_, S>,
     head: Vec<u8>,
     pieces: Vec<Vec<u8>>,
-    framing: Framing,
+    framing: BodyFraming,
     behaviour: &Behaviour,
 ) -> Flow<()>
 where
@@ -219,12 +219,12 @@ where
         if i > 0 {
             link.pause(behaviour.gap).await?;
         }
-        if behaviour.fault == Some(Fault::ErrorMid) && i + 1 == pieces.len() {
+        if behaviour.fault == Some(MockFault::ErrorMid) && i + 1 == pieces.len() {
             // What came before the error has gone down by then: it can only be told in-band.
             link.pause(BEFORE_FAULT).await?;
         }
         frame(&mut out, piece, framing);
-        if behaviour.fault == Some(Fault::Drip) {
+        if behaviour.fault == Some(MockFault::Drip) {
             drip(link, &out, behaviour).await?;
         } else {
             link.write(&out).await?;
@@ -232,25 +232,25 @@ where
         out.clear();
     }
     match behaviour.fault {
-        Some(Fault::ResetBody) => {
+        Some(MockFault::ResetBody) => {
             link.pause(BEFORE_FAULT).await?;
             return Err(Stop::Reset);
         }
-        Some(Fault::CloseBody) => return Err(link.close().await),
+        Some(MockFault::CloseBody) => return Err(link.close().await),
         _ => {}
     }
     match (framing, behaviour.fault) {
-        (Framing::Chunked, Some(Fault::Trailers)) => link.write(b"0\r\nx-mock-trailer: done\r\n\r\n").await,
-        (Framing::Chunked, _) => link.write(b"0\r\n\r\n").await,
+        (BodyFraming::Chunked, Some(MockFault::Trailers)) => link.write(b"0\r\nx-mock-trailer: done\r\n\r\n").await,
+        (BodyFraming::Chunked, _) => link.write(b"0\r\n\r\n").await,
         _ => Ok(()),
     }
 }
 
-fn frame(out: &mut Vec<u8>, piece: &[u8], framing: Framing) {
+fn frame(out: &mut Vec<u8>, piece: &[u8], framing: BodyFraming) {
     if piece.is_empty() {
         return;
     }
-    if framing == Framing::Chunked {
+    if framing == BodyFraming::Chunked {
         out.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
         out.extend_from_slice(piece);
         out.extend_from_slice(b"\r\n");

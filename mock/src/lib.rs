@@ -18,7 +18,7 @@ mod stats;
 mod tests;
 mod wire;
 
-pub use behaviour::{Fault, Settings};
+pub use behaviour::{MockFault, Settings};
 pub use stats::Stats;
 
 use std::io;
@@ -74,19 +74,19 @@ async fn accept(listener: TcpListener, settings: Arc<Settings>) {
 async fn serve_tcp(mut stream: TcpStream, settings: &Settings) {
     // Without it each small event of a stream would wait for the peer's acknowledgement.
     let _ = stream.set_nodelay(true);
-    if converse(&mut stream, settings).await == Ending::Reset {
+    if converse(&mut stream, settings).await == ConnectionEnding::Reset {
         // Closing with a linger of zero sends RST in place of FIN.
         let _ = stream.set_zero_linger();
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
+enum ConnectionEnding {
     Closed,
     Reset,
 }
 
-async fn converse<S>(stream: &mut S, settings: &Settings) -> Ending
+async fn converse<S>(stream: &mut S, settings: &Settings) -> ConnectionEnding
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -95,12 +95,12 @@ where
     loop {
         match delivery::exchange(&mut link, settings).await {
             Ok(()) => {}
-            Err(Stop::Reset) => return Ending::Reset,
+            Err(Stop::Reset) => return ConnectionEnding::Reset,
             Err(Stop::Gone) => {
                 settings.stats.aborted();
-                return Ending::Closed;
+                return ConnectionEnding::Closed;
             }
-            Err(Stop::Closed) => return Ending::Closed,
+            Err(Stop::Closed) => return ConnectionEnding::Closed,
         }
     }
 }

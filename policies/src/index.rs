@@ -13,7 +13,7 @@ use gateway_domain::snapshot::{Policy, UsagePolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Rates = BTreeMap<PolicyId, Arc<Policy>>;
+type RatePolicies = BTreeMap<PolicyId, Arc<Policy>>;
 type Usages = BTreeMap<PolicyId, Arc<UsagePolicy>>;
 
 /// The policies of one workspace, ready for calls. Made with the snapshot.
@@ -23,25 +23,25 @@ pub struct Index {
     rules: Vec<Arc<Rule>>,
     /// How many of them are rate limits.
     rates: usize,
-    caller: Finder,
-    target: Finder,
-    tool: Finder,
+    caller: PolicyFinder,
+    target: PolicyFinder,
+    tool: PolicyFinder,
 }
 
 impl Index {
-    pub fn build(rates: &Rates, usages: &Usages) -> Self {
+    pub fn build(rates: &RatePolicies, usages: &Usages) -> Self {
         Self::default().rebuild(rates, usages)
     }
 
     /// The same as [`Self::build`], sparing the work for policies that did not change since `self` was made.
     #[must_use]
-    pub fn rebuild(&self, rates: &Rates, usages: &Usages) -> Self {
+    pub fn rebuild(&self, rates: &RatePolicies, usages: &Usages) -> Self {
         let (old_rates, old_usages) = self.rules.split_at(self.rates);
         let counted = rates.values().filter_map(|p| compiled(old_rates, &Source::Rate(p.clone())));
         let mut rules: Vec<_> = counted.collect();
         let first = rules.len();
         rules.extend(usages.values().filter_map(|p| compiled(old_usages, &Source::Usage(p.clone()))));
-        let of = |stage| Finder::build(&rules, stage);
+        let of = |stage| PolicyFinder::build(&rules, stage);
         let (caller, target, tool) = (of(Stage::Caller), of(Stage::Target), of(Stage::Tool));
         Self { caller, target, tool, rates: first, rules }
     }
@@ -87,7 +87,7 @@ fn compiled(old: &[Arc<Rule>], source: &Source) -> Option<Arc<Rule>> {
 
 /// The policies of one stage.
 #[derive(Debug, Default)]
-struct Finder {
+struct PolicyFinder {
     /// Found by something else than the model.
     plain: Buckets,
     /// Found by the model's name.
@@ -96,7 +96,7 @@ struct Finder {
     unread: Buckets,
 }
 
-impl Finder {
+impl PolicyFinder {
     fn build(rules: &[Arc<Rule>], stage: Stage) -> Self {
         let numbered = || (0_u32..).zip(rules).filter(|(_, r)| r.stage == stage);
         let mut population = Population::default();

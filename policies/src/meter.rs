@@ -12,7 +12,7 @@ use gateway_domain::resource::policy::{ASSUMED_OUTPUT, Enforcement, Measure, Rat
 pub(crate) struct Meter {
     pub(crate) measured: Measured,
     pub(crate) limit: u64,
-    stretch: Stretch,
+    stretch: MeteredStretch,
     /// Only asks whether anything is left; what is used is counted afterwards.
     precheck: bool,
     assume: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Meter {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Stretch {
+pub(crate) enum MeteredStretch {
     Window(Unit),
     /// A budget, and where its weeks begin.
     Period(Box<Budget>, Week),
@@ -60,7 +60,7 @@ impl Meter {
         Self {
             measured: measured(budget.spend),
             limit: budget.limit(),
-            stretch: Stretch::Period(Box::new(budget.clone()), week),
+            stretch: MeteredStretch::Period(Box::new(budget.clone()), week),
             precheck: false,
             assume: ASSUMED_OUTPUT,
             fail: FailMode::Local,
@@ -74,7 +74,7 @@ impl Meter {
                 Measure::Tokens => Measured::Tokens,
             },
             limit,
-            stretch: Stretch::Window(unit),
+            stretch: MeteredStretch::Window(unit),
             precheck: false,
             assume: ASSUMED_OUTPUT,
             fail: FailMode::Local,
@@ -83,8 +83,8 @@ impl Meter {
 
     pub(crate) const fn kind(&self) -> Kind {
         match &self.stretch {
-            Stretch::Window(unit) => Kind::Rate(*unit),
-            Stretch::Period(..) => Kind::Budget,
+            MeteredStretch::Window(unit) => Kind::Rate(*unit),
+            MeteredStretch::Period(..) => Kind::Budget,
         }
     }
 
@@ -114,14 +114,14 @@ impl Meter {
 
     const fn keep(&self) -> Keep {
         match &self.stretch {
-            Stretch::Window(Unit::Second | Unit::Minute) => Keep::Memory,
-            Stretch::Window(_) => Keep::Node,
-            Stretch::Period(..) => Keep::Shared,
+            MeteredStretch::Window(Unit::Second | Unit::Minute) => Keep::Memory,
+            MeteredStretch::Window(_) => Keep::Node,
+            MeteredStretch::Period(..) => Keep::Shared,
         }
     }
 }
 
-impl Stretch {
+impl MeteredStretch {
     fn span(&self, now: Timestamp) -> Span {
         match self {
             Self::Window(unit) => Window::of(*unit).span(now),

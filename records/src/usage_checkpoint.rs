@@ -37,7 +37,7 @@ pub struct UsageCheckpoint {
     /// Of this data folder.
     node: String,
     clock: fn() -> Timestamp,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingCounts>,
     /// One flush at a time; the last tick that was heard of.
     heard: tokio::sync::Mutex<i64>,
     left: LeftSegments,
@@ -94,7 +94,7 @@ struct TakenCounts {
 
 /// Sums that are not in the database yet.
 #[derive(Default)]
-struct Pending {
+struct PendingCounts {
     parts: HashMap<Slot, Part>,
     /// Behind the last charge of each segment.
     places: BTreeMap<u64, u64>,
@@ -107,7 +107,7 @@ struct Pending {
     recovered: bool,
 }
 
-impl Pending {
+impl PendingCounts {
     fn charge(&mut self, charge: &Charge, after: Position) {
         let used = i64::try_from(charge.used).unwrap_or(i64::MAX);
         self.add(Part {

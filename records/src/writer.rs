@@ -132,7 +132,7 @@ pub struct Writer {
     shipping: Option<JoinHandle<()>>,
 }
 
-struct Work {
+struct WriterThread {
     queue: Receiver<QueuedRecord>,
     awaited: Receiver<AwaitedBatch>,
     strangers: Option<Receiver<TurnedAway>>,
@@ -167,7 +167,7 @@ impl Writer {
         let shipping = Shipping { shipper, store, runtime, metrics: metrics.clone(), away, ends };
         let shipping = std::thread::Builder::new().name("record-shipper".into()).spawn(move || shipping.run())?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let work = Work {
+        let work = WriterThread {
             queue: rx,
             awaited: waiting,
             strangers,
@@ -207,7 +207,7 @@ fn join(thread: Option<JoinHandle<()>>) {
     }
 }
 
-impl Work {
+impl WriterThread {
     fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {

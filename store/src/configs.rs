@@ -142,15 +142,15 @@ async fn keep(mut session: Session<'_>, changes: &Changes, whole: bool) -> Resul
 }
 
 /// The revision of the whole, and a row of the configuration if any.
-type Change = (Revision, Option<Stored>);
+type FoundChange = (Revision, Option<Stored>);
 
-fn change(row: &Row) -> Result<Change, Error> {
+fn change(row: &Row) -> Result<FoundChange, Error> {
     let mut columns = row.columns();
     let revision = columns.int()?;
     Ok((revision, columns.opt_text()?.map(|kind| stored(kind, &mut columns)).transpose()?))
 }
 
-fn gathered(found: Vec<Change>) -> Option<Changes> {
+fn gathered(found: Vec<FoundChange>) -> Option<Changes> {
     let revision = found.first()?.0;
     Some(Changes { revision, rows: found.into_iter().filter_map(|(_, row)| row).collect() })
 }

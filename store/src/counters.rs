@@ -97,7 +97,7 @@ impl RedisCounters {
     pub async fn seed(&self, seeds: &[Seed], now: Timestamp) -> Result<(), RedisFailure> {
         let mut call = Cmd::new();
         self.seed.call(&mut call, seeds.len(), 2 + seeds.len() * 4);
-        seeds.iter().for_each(|seed| call.word(Name::of(seed.slot.key).window(seed.slot)));
+        seeds.iter().for_each(|seed| call.word(CounterName::of(seed.slot.key).window(seed.slot)));
         self.sign(&mut call);
         for seed in seeds {
             let numbers = [whole(seed.used), whole(seed.held), keep(seed.keep), ttl(seed.ends, now)];
@@ -223,9 +223,9 @@ const PREFIX: &[u8] = b"gateway:{limits}:";
 const KEY: usize = PREFIX.len() + 32 + 1;
 
 /// What is kept of a counter: its windows, and its debt.
-struct Name([u8; KEY + 20]);
+struct CounterName([u8; KEY + 20]);
 
-impl Name {
+impl CounterName {
     fn of(key: CounterKey) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut name = [b':'; KEY + 20];
@@ -253,7 +253,7 @@ impl Name {
 }
 
 fn keys(call: &mut dyn Words, slot: Slot) {
-    let mut name = Name::of(slot.key);
+    let mut name = CounterName::of(slot.key);
     call.word(name.window(slot));
     call.word(name.debt());
 }

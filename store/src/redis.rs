@@ -16,7 +16,7 @@ use ::redis::{
     Value,
 };
 use arc_swap::ArcSwapOption;
-use lane::{Patience, Place, Wait};
+use lane::{LaneWait, Patience, Place};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -300,7 +300,7 @@ impl Redis {
             write(&mut command);
             return self.ask_on(command, time, late).await;
         };
-        let outcome = Wait::new(ticket, late).await.unwrap_or_else(|| Err(self.too_late(time)));
+        let outcome = LaneWait::new(ticket, late).await.unwrap_or_else(|| Err(self.too_late(time)));
         match self.0.link.load_full().filter(|_| outcome.is_err() && self.links() == number) {
             Some(link) => self.judge(&link, &outcome),
             None => self.note(&outcome),

@@ -19,7 +19,7 @@ use gateway_domain::Fault;
 use gateway_domain::cloud::Grant;
 use http::HeaderMap;
 use quick_cache::sync::Cache;
-use slot::Slot;
+use slot::TokenSlot;
 use std::cell::RefCell;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -32,12 +32,12 @@ const MOST_NEAR: usize = 1024;
 type Id = [u8; 32];
 
 thread_local! {
-    static NEAR: RefCell<AHashMap<Id, Arc<Slot>>> = RefCell::new(AHashMap::new());
+    static NEAR: RefCell<AHashMap<Id, Arc<TokenSlot>>> = RefCell::new(AHashMap::new());
 }
 
 /// One value for all threads.
 pub struct Credentials {
-    slots: Cache<Id, Arc<Slot>>,
+    slots: Cache<Id, Arc<TokenSlot>>,
     fetcher: Arc<Fetcher>,
     /// Where tokens are fetched, apart from the proxy's workers.
     runtime: Handle,
@@ -73,11 +73,11 @@ impl Credentials {
         }
     }
 
-    fn slot(&self, grant: &Arc<Grant>) -> Arc<Slot> {
+    fn slot(&self, grant: &Arc<Grant>) -> Arc<TokenSlot> {
         if let Some(slot) = NEAR.with_borrow(|near| near.get(&grant.id).cloned()) {
             return slot;
         }
-        let made = || Ok::<_, std::convert::Infallible>(Arc::new(Slot::new(grant.clone())));
+        let made = || Ok::<_, std::convert::Infallible>(Arc::new(TokenSlot::new(grant.clone())));
         let Ok(slot) = self.slots.get_or_insert_with(&grant.id, made);
         NEAR.with_borrow_mut(|near| {
             if near.len() >= MOST_NEAR {

@@ -42,7 +42,7 @@ pub(super) fn speech_url(settings: &Settings) -> Result<String, Wrong> {
 
 /// Credential files as Google's tools write them.
 #[derive(Deserialize)]
-struct File {
+struct CredentialFile {
     #[serde(rename = "type")]
     kind: Option<String>,
     project_id: Option<String>,
@@ -74,7 +74,7 @@ struct Format {
 }
 
 /// What is read is never told: it holds a private key.
-fn file(settings: &Settings) -> Result<Option<File>, Wrong> {
+fn file(settings: &Settings) -> Result<Option<CredentialFile>, Wrong> {
     let Some(json) = settings.get(JSON) else { return Ok(None) };
     let not_one = |_| Wrong::new(JSON, "must be a credential file of Google's, as JSON");
     serde_json::from_str(json).map(Some).map_err(not_one)

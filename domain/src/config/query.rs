@@ -6,7 +6,7 @@ mod reading;
 
 use super::cost::{MATCHING, VALUE_TEXT, start};
 use super::look::Look;
-use pattern::Pattern;
+use pattern::QueryPattern;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io;
@@ -20,7 +20,7 @@ enum Part {
     /// Decides at once: what stands behind it in the same object is not looked at.
     And(Vec<Query>),
     Or(Vec<Query>),
-    Field(Key, Test),
+    Field(Key, FieldTest),
 }
 
 /// What a key path names.
@@ -35,7 +35,7 @@ pub(super) enum Key {
 }
 
 #[derive(Debug)]
-enum Test {
+enum FieldTest {
     Is(Value),
     All(Vec<Op>),
 }
@@ -52,7 +52,7 @@ enum Op {
     In(Option<Vec<Value>>),
     Nin(Option<Vec<Value>>),
     /// Decides at once, as `$and` does.
-    Regex(Pattern),
+    Regex(QueryPattern),
 }
 
 /// The value that a key names in one request, where it lies.
@@ -127,7 +127,7 @@ impl Default for Effort {
 pub(super) struct Exhausted;
 
 impl Effort {
-    fn spend(&mut self, pattern: &Pattern, text: &str) -> Result<(), Exhausted> {
+    fn spend(&mut self, pattern: &QueryPattern, text: &str) -> Result<(), Exhausted> {
         let cost = pattern.memory() as u64 * text.len() as u64;
         match self.0.checked_sub(cost) {
             Some(left) => self.0 = left,
@@ -184,7 +184,7 @@ impl Key {
     }
 }
 
-impl Test {
+impl FieldTest {
     fn holds(&self, found: Option<Found<'_>>, effort: &mut Effort) -> Result<bool, Exhausted> {
         match self {
             Self::Is(value) => Ok(found.is_some_and(|f| same(f, value))),
@@ -290,8 +290,8 @@ fn text(found: Option<Found<'_>>) -> Cow<'_, str> {
 
 /// JSON text of a value, as far as it is read.
 pub(super) fn written(value: &Value) -> String {
-    struct Start(Vec<u8>);
-    impl io::Write for Start {
+    struct TextStart(Vec<u8>);
+    impl io::Write for TextStart {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let room = VALUE_TEXT - self.0.len();
             self.0.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -302,7 +302,7 @@ pub(super) fn written(value: &Value) -> String {
             Ok(())
         }
     }
-    let mut out = Start(Vec::new());
+    let mut out = TextStart(Vec::new());
     // It fails when the room is used up, and what was written until then is what is wanted.
     let _ = serde_json::to_writer(&mut out, value);
     match String::from_utf8(out.0) {

@@ -1,7 +1,7 @@
 //! Counters after a start: totals from the database, then the charges of records that the journal holds beyond them.
 //! Segments of a process that still lives (an upgrade) are its own: what it puts into the database is heard of.
 
-use super::{Pending, UsageCheckpoint, delta};
+use super::{PendingCounts, UsageCheckpoint, delta};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::Position;
 use gateway_store::journal;
@@ -48,7 +48,7 @@ impl UsageCheckpoint {
 }
 
 impl UsageCheckpoint {
-    fn go_on(&self, replayed: Pending) {
+    fn go_on(&self, replayed: PendingCounts) {
         let mut pending = self.pending.lock();
         replayed.parts.into_values().for_each(|part| pending.add(part));
         pending.places.extend(replayed.places);
@@ -56,9 +56,9 @@ impl UsageCheckpoint {
     }
 }
 
-fn replay(dir: &Path, segments: &[u64], places: &[Position]) -> Pending {
+fn replay(dir: &Path, segments: &[u64], places: &[Position]) -> PendingCounts {
     let from: HashMap<u64, u64> = places.iter().map(|p| (p.segment, p.offset)).collect();
-    let mut replayed = Pending::default();
+    let mut replayed = PendingCounts::default();
     for segment in segments {
         let offset = from.get(segment).copied().unwrap_or(0);
         if let Err(error) = replay_segment(dir, Position { segment: *segment, offset }, &mut replayed) {
@@ -68,7 +68,7 @@ fn replay(dir: &Path, segments: &[u64], places: &[Position]) -> Pending {
     replayed
 }
 
-fn replay_segment(dir: &Path, from: Position, into: &mut Pending) -> io::Result<()> {
+fn replay_segment(dir: &Path, from: Position, into: &mut PendingCounts) -> io::Result<()> {
     for record in journal::replay(dir, from)? {
         let (after, record) = record?;
         if after.segment != from.segment {

@@ -14,7 +14,7 @@ pub(super) fn write(record: &LogRecord, into: &mut Vec<u8>) {
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<LogRecord, Error> {
-    let mut fields = Fields(bytes);
+    let mut fields = RecordFields(bytes);
     let bodies = from_json(fields.opt_text()?).map(Box::new);
     Ok(LogRecord { bodies, ..read(&mut fields)? })
 }
@@ -60,9 +60,9 @@ impl<'r> Sink<'r> for Bytes<'_> {
     }
 }
 
-struct Fields<'b>(&'b [u8]);
+struct RecordFields<'b>(&'b [u8]);
 
-impl<'b> Fields<'b> {
+impl<'b> RecordFields<'b> {
     fn number(&mut self) -> Result<u64, Error> {
         let mut n = 0;
         for shift in (0..64).step_by(7) {
@@ -89,7 +89,7 @@ fn short() -> Error {
     Error::Decode("a journal record ends early".into())
 }
 
-impl Source for Fields<'_> {
+impl Source for RecordFields<'_> {
     fn text(&mut self) -> Result<&str, Error> {
         Ok(self.opt_text()?.unwrap_or_default())
     }

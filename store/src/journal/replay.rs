@@ -1,7 +1,7 @@
 //! Reading the journal from a place on, without owning it: for counters that are rebuilt from their last checkpoint.
 
 use super::codec;
-use super::segment::{Frames, numbers, path_of, read_head};
+use super::segment::{JournalFrames, numbers, path_of, read_head};
 use gateway_domain::record::{LogRecord, Position};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub struct Replay {
     dir: PathBuf,
     from: Position,
     rest: VecDeque<u64>,
-    open: Option<(u64, Frames<File>)>,
+    open: Option<(u64, JournalFrames<File>)>,
 }
 
 impl Replay {
@@ -51,7 +51,7 @@ impl Replay {
             }
             let end = file.metadata()?.len();
             let from = if number == self.from.segment { self.from.offset } else { 0 };
-            self.open = Some((number, Frames::new(file, from, end)));
+            self.open = Some((number, JournalFrames::new(file, from, end)));
         }
     }
 }

@@ -100,7 +100,7 @@ impl Segment {
             }
             return Ok(None);
         };
-        let mut frames = Frames::new(&file, HEAD, file.metadata()?.len());
+        let mut frames = JournalFrames::new(&file, HEAD, file.metadata()?.len());
         let (mut records, mut before) = (0, 0);
         while frames.next()?.is_some() {
             records += 1;
@@ -188,7 +188,7 @@ pub(super) fn frame(record: &gateway_domain::record::LogRecord, into: &mut Vec<u
 
 /// Reads record after record, and stops at the end or at the first that is not whole.
 #[derive(Debug)]
-pub(super) struct Frames<F> {
+pub(super) struct JournalFrames<F> {
     file: F,
     /// Offset behind the last record that was given.
     at: u64,
@@ -198,7 +198,7 @@ pub(super) struct Frames<F> {
     next: usize,
 }
 
-impl<F: Borrow<File>> Frames<F> {
+impl<F: Borrow<File>> JournalFrames<F> {
     pub(super) fn new(file: F, from: u64, end: u64) -> Self {
         Self { file, at: from.max(HEAD), end, buffer: Vec::new(), next: 0 }
     }

@@ -2,7 +2,7 @@
 //! confirmed is noted in its segment. A process that dies in between ships the unconfirmed again, under the same ids.
 
 use super::codec;
-use super::segment::Frames;
+use super::segment::JournalFrames;
 use super::shelf::Shelf;
 use gateway_domain::record::LogRecord;
 use parking_lot::Mutex;
@@ -44,7 +44,7 @@ impl Shipper {
     pub fn take(&mut self, most: usize) -> io::Result<Option<Shipment>> {
         loop {
             let Some(UntakenPart { number, file, from, len }) = self.next_segment() else { return Ok(None) };
-            let mut frames = Frames::new(&*file, from, len);
+            let mut frames = JournalFrames::new(&*file, from, len);
             let mut records = Vec::with_capacity(most.min(1024));
             let mut seen = 0;
             while seen < most

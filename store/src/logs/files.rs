@@ -28,14 +28,14 @@ use uuid::Uuid;
 /// Files kept open: today's, yesterday's, and a few that an admin looks at.
 const OPEN: usize = 6;
 
-type Open = VecDeque<(PathBuf, Database)>;
+type OpenDays = VecDeque<(PathBuf, Database)>;
 
 #[derive(Debug)]
 pub struct DayFiles {
     pub(super) dir: PathBuf,
     options: Options,
     /// Last used at the end.
-    open: Mutex<Open>,
+    open: Mutex<OpenDays>,
     pub(super) rollups: Rollups,
     /// Days in which every record has its cost: not to be opened for those that have none.
     priced: parking_lot::Mutex<HashSet<Day>>,
@@ -103,7 +103,7 @@ impl DayFiles {
         if found.is_err() && !self.path(day, table).exists() { Ok(T::default()) } else { found }
     }
 
-    async fn opened(&self, mut open: MutexGuard<'_, Open>, day: Day, table: Table) -> Result<Database, StoreError> {
+    async fn opened(&self, mut open: MutexGuard<'_, OpenDays>, day: Day, table: Table) -> Result<Database, StoreError> {
         let path = self.path(day, table);
         if let Some(at) = open.iter().position(|(p, _)| *p == path)
             && let Some(found) = open.remove(at)

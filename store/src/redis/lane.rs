@@ -195,7 +195,7 @@ impl Lane {
             return None;
         }
         write(&mut state.out);
-        let ticket = Arc::new(Ticket { until, stage: Mutex::new(Stage::Waiting(None)) });
+        let ticket = Arc::new(Ticket { until, stage: Mutex::new(CallStage::Waiting(None)) });
         state.waiting.push_back(ticket.clone());
         state.due = Some(state.due.map_or(until, |due| due.min(until)));
         // The driver looks at all that was asked until its turn comes.
@@ -250,7 +250,7 @@ struct Driver {
 }
 
 /// The connection is of no use any more.
-struct Broken;
+struct BrokenLink;
 
 impl Driver {
     fn new(lane: Arc<Lane>, stream: TcpStream, patience: Patience) -> Self {
@@ -269,31 +269,31 @@ impl Driver {
         }
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Result<(), BrokenLink> {
         self.read(cx)?;
         self.watch(cx)?;
         self.write(cx)
     }
 
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), BrokenLink> {
         loop {
             let mut room = ReadBuf::new(&mut self.seen[self.filled..]);
             match Pin::new(&mut self.stream).poll_read(cx, &mut room) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(())) if !room.filled().is_empty() => self.filled += room.filled().len(),
-                Poll::Ready(_) => return Err(Broken),
+                Poll::Ready(_) => return Err(BrokenLink),
             }
             self.heard = Instant::now();
             self.hear()?;
         }
     }
 
-    fn hear(&mut self) -> Result<(), Broken> {
+    fn hear(&mut self) -> Result<(), BrokenLink> {
         let mut at = 0;
-        while let Some((answer, length)) = words::read(&self.seen[at..self.filled]).map_err(|Strange| Broken)? {
+        while let Some((answer, length)) = words::read(&self.seen[at..self.filled]).map_err(|Strange| BrokenLink)? {
             at += length;
             self.awaited = self.awaited.saturating_sub(1);
-            let ticket = self.lane.state.lock().waiting.pop_front().ok_or(Broken)?;
+            let ticket = self.lane.state.lock().waiting.pop_front().ok_or(BrokenLink)?;
             ticket.resolve(match answer {
                 Answer::Numbers(numbers) => Ok(numbers),
                 Answer::Refused(code) => Err(RedisFailure::Refused(code)),
@@ -302,17 +302,17 @@ impl Driver {
         self.seen.copy_within(at..self.filled, 0);
         self.filled -= at;
         // An answer that finds no room is none of ours.
-        if self.filled == self.seen.len() { Err(Broken) } else { Ok(()) }
+        if self.filled == self.seen.len() { Err(BrokenLink) } else { Ok(()) }
     }
 
-    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), BrokenLink> {
         loop {
             if self.sent == self.sending.len() {
                 self.sending.clear();
                 self.sent = 0;
                 let mut state = self.lane.state.lock();
                 if state.phase == Phase::Left && state.waiting.is_empty() {
-                    return Err(Broken);
+                    return Err(BrokenLink);
                 }
                 // Redis does one thing after the other: what is asked meanwhile waits here as well as there, and goes
                 // in one write.
@@ -330,13 +330,13 @@ impl Driver {
             match Pin::new(&mut self.stream).poll_write(cx, &self.sending[self.sent..]) {
                 Poll::Pending => return Ok(()),
                 Poll::Ready(Ok(n)) if n > 0 => self.sent += n,
-                Poll::Ready(_) => return Err(Broken),
+                Poll::Ready(_) => return Err(BrokenLink),
             }
         }
     }
 
     /// One timer for all: it rings when the first of them may have waited for too long.
-    fn watch(&mut self, cx: &mut Context<'_>) -> Result<(), Broken> {
+    fn watch(&mut self, cx: &mut Context<'_>) -> Result<(), BrokenLink> {
         loop {
             let due = self.lane.state.lock().due;
             let Some(due) = due else { return Ok(()) };
@@ -351,12 +351,12 @@ impl Driver {
                 state.out.begin(1);
                 state.out.word(b"PING");
                 let until = now + self.patience.dial;
-                state.waiting.push_back(Arc::new(Ticket { until, stage: Mutex::new(Stage::Over) }));
+                state.waiting.push_back(Arc::new(Ticket { until, stage: Mutex::new(CallStage::Over) }));
             }
             let next = state.waiting.iter().map(|ticket| ticket.next(now, self.patience.abandoned)).min();
             state.due = Some(next.unwrap_or(self.heard + self.patience.silence));
             if next.is_some_and(|next| next <= now) {
-                return Err(Broken);
+                return Err(BrokenLink);
             }
         }
     }
@@ -373,10 +373,10 @@ impl Future for Driver {
 /// One call on its way.
 pub(super) struct Ticket {
     until: Instant,
-    stage: Mutex<Stage>,
+    stage: Mutex<CallStage>,
 }
 
-enum Stage {
+enum CallStage {
     Waiting(Option<Waker>),
     /// The caller has waited for as long as it may.
     Overdue,
@@ -389,20 +389,20 @@ enum Stage {
 impl Ticket {
     fn resolve(&self, told: Told) {
         let mut stage = self.stage.lock();
-        match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Waiting(waker) => {
-                *stage = Stage::Told(told);
+        match std::mem::replace(&mut *stage, CallStage::Over) {
+            CallStage::Waiting(waker) => {
+                *stage = CallStage::Told(told);
                 drop(stage);
                 waker.into_iter().for_each(Waker::wake);
             }
-            Stage::Overdue => *stage = Stage::Told(told),
-            Stage::Left(late) => {
+            CallStage::Overdue => *stage = CallStage::Told(told),
+            CallStage::Left(late) => {
                 drop(stage);
                 if let Ok(numbers) = told {
                     late(numbers);
                 }
             }
-            Stage::Told(_) | Stage::Over => {}
+            CallStage::Told(_) | CallStage::Over => {}
         }
     }
 
@@ -410,15 +410,15 @@ impl Ticket {
     fn next(&self, now: Instant, abandoned: Duration) -> Instant {
         let mut stage = self.stage.lock();
         match &mut *stage {
-            Stage::Waiting(_) if now < self.until => return self.until,
-            Stage::Waiting(waker) => {
+            CallStage::Waiting(_) if now < self.until => return self.until,
+            CallStage::Waiting(waker) => {
                 let waker = waker.take();
-                *stage = Stage::Overdue;
+                *stage = CallStage::Overdue;
                 drop(stage);
                 waker.into_iter().for_each(Waker::wake);
             }
             // Nobody waits for a sign of life but the lane itself.
-            Stage::Over => return self.until,
+            CallStage::Over => return self.until,
             _ => {}
         }
         self.until + abandoned
@@ -427,39 +427,39 @@ impl Ticket {
 
 /// For the answer, or for `None` when the time is over. From then on, and when this is dropped, what Redis does after
 /// all is told to `late`.
-pub(super) struct Wait<L: FnOnce(Vec<i64>) + Send + 'static> {
+pub(super) struct LaneWait<L: FnOnce(Vec<i64>) + Send + 'static> {
     ticket: Arc<Ticket>,
     late: Option<L>,
 }
 
-impl<L: FnOnce(Vec<i64>) + Send + 'static> Wait<L> {
+impl<L: FnOnce(Vec<i64>) + Send + 'static> LaneWait<L> {
     pub(super) fn new(ticket: Arc<Ticket>, late: L) -> Self {
         Self { ticket, late: Some(late) }
     }
 }
 
-impl<L: FnOnce(Vec<i64>) + Send + 'static> Unpin for Wait<L> {}
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Unpin for LaneWait<L> {}
 
-impl<L: FnOnce(Vec<i64>) + Send + 'static> Future for Wait<L> {
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Future for LaneWait<L> {
     type Output = Option<Told>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
         let this = &mut *self;
         let mut stage = this.ticket.stage.lock();
-        if let Stage::Waiting(waker) = &mut *stage {
+        if let CallStage::Waiting(waker) = &mut *stage {
             if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 *waker = Some(cx.waker().clone());
             }
             return Poll::Pending;
         }
-        match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Told(told) => {
+        match std::mem::replace(&mut *stage, CallStage::Over) {
+            CallStage::Told(told) => {
                 this.late = None;
                 Poll::Ready(Some(told))
             }
             _ => {
                 if let Some(late) = this.late.take() {
-                    *stage = Stage::Left(Box::new(late));
+                    *stage = CallStage::Left(Box::new(late));
                 }
                 Poll::Ready(None)
             }
@@ -467,19 +467,19 @@ impl<L: FnOnce(Vec<i64>) + Send + 'static> Future for Wait<L> {
     }
 }
 
-impl<L: FnOnce(Vec<i64>) + Send + 'static> Drop for Wait<L> {
+impl<L: FnOnce(Vec<i64>) + Send + 'static> Drop for LaneWait<L> {
     fn drop(&mut self) {
         let Some(late) = self.late.take() else { return };
         let mut stage = self.ticket.stage.lock();
-        match std::mem::replace(&mut *stage, Stage::Over) {
-            Stage::Told(told) => {
+        match std::mem::replace(&mut *stage, CallStage::Over) {
+            CallStage::Told(told) => {
                 drop(stage);
                 if let Ok(numbers) = told {
                     late(numbers);
                 }
             }
-            Stage::Waiting(_) | Stage::Overdue => *stage = Stage::Left(Box::new(late)),
-            Stage::Left(_) | Stage::Over => {}
+            CallStage::Waiting(_) | CallStage::Overdue => *stage = CallStage::Left(Box::new(late)),
+            CallStage::Left(_) | CallStage::Over => {}
         }
     }
 }
@@ -522,7 +522,7 @@ mod tests {
         assert_eq!(hear(&mut peer).await, PING);
         // Who asks of a dead one hears so as soon as that is known, long before its own time is over.
         let ticket = ask().expect("open");
-        let told = timeout(Duration::from_secs(5), Wait::new(ticket, |_| ())).await.expect("in time");
+        let told = timeout(Duration::from_secs(5), LaneWait::new(ticket, |_| ())).await.expect("in time");
         assert_eq!(told, Some(Err(RedisFailure::Away)));
         assert!(ask().is_none(), "it is shut");
     }

@@ -29,15 +29,15 @@ struct Token {
     until: Instant,
 }
 
-struct Failure {
+struct KeptFailure {
     fault: Fault,
     until: Instant,
 }
 
-pub(super) struct Slot {
+pub(super) struct TokenSlot {
     grant: Arc<Grant>,
     token: ArcSwapOption<Token>,
-    failure: ArcSwapOption<Failure>,
+    failure: ArcSwapOption<KeptFailure>,
     /// By how many seconds the clock of who checks signatures is ahead of ours, as it told when it refused one.
     ahead: AtomicI64,
     /// Since the last fetch.
@@ -47,7 +47,7 @@ pub(super) struct Slot {
     wake: Arc<Notify>,
 }
 
-impl Slot {
+impl TokenSlot {
     pub(super) fn new(grant: Arc<Grant>) -> Self {
         Self {
             grant,
@@ -105,7 +105,7 @@ impl Slot {
         let fault = Fault::new(kind, refused.message);
         tracing::warn!(reason = fault.message(), "no token for a provider");
         let now = Instant::now();
-        self.failure.store(Some(Arc::new(Failure { fault, until: now + pause })));
+        self.failure.store(Some(Arc::new(KeptFailure { fault, until: now + pause })));
         // What still holds shall be renewed before its end, so the tries come closer together towards it.
         let left =
             self.token.load().as_ref().map_or(Duration::ZERO, |token| token.until.saturating_duration_since(now));
@@ -114,7 +114,7 @@ impl Slot {
 }
 
 /// Joins the fetch that is under way, or starts one.
-pub(super) async fn wait(slot: &Arc<Slot>, fetcher: &Arc<Fetcher>, runtime: &Handle) -> Result<Pass, Fault> {
+pub(super) async fn wait(slot: &Arc<TokenSlot>, fetcher: &Arc<Fetcher>, runtime: &Handle) -> Result<Pass, Fault> {
     loop {
         let mut done = {
             let mut keeper = slot.keeper.lock();
@@ -140,7 +140,7 @@ pub(super) async fn wait(slot: &Arc<Slot>, fetcher: &Arc<Fetcher>, runtime: &Han
 }
 
 /// Fetches now, and again ahead of each end for as long as the token is used.
-async fn keep(slot: Weak<Slot>, fetcher: Arc<Fetcher>, tell: watch::Sender<u64>) {
+async fn keep(slot: Weak<TokenSlot>, fetcher: Arc<Fetcher>, tell: watch::Sender<u64>) {
     let mut failures = 0;
     loop {
         let Some(held) = slot.upgrade() else { return };

@@ -3,7 +3,7 @@
 
 use super::clock::{Clock, Wait};
 use super::head::{Asked, ResponseHead};
-use super::outgoing::{Outgoing, Progress};
+use super::outgoing::{Outgoing, WriteProgress};
 use super::parser::Parser;
 use super::request::RequestHead;
 use super::{BodySource, BrokenWhy, Clocks, RequestBody, SendError};
@@ -104,7 +104,7 @@ impl Connection {
     pub(super) fn can_be_kept(&self) -> bool {
         self.parser.is_done()
             && self.parser.keeps_alive()
-            && self.outgoing.progress() == Progress::Whole
+            && self.outgoing.progress() == WriteProgress::Whole
             && self.incoming.is_empty()
             && !self.is_broken
     }
@@ -115,7 +115,7 @@ impl Connection {
     }
 
     pub(super) const fn is_sent(&self) -> bool {
-        matches!(self.outgoing.progress(), Progress::Whole)
+        matches!(self.outgoing.progress(), WriteProgress::Whole)
     }
 
     /// A read would wait: nothing came, and the peer has not closed.
@@ -187,14 +187,14 @@ impl Connection {
     /// Who keeps everybody waiting.
     fn waits_for(&mut self, otherwise: Wait) -> Wait {
         match self.outgoing.progress() {
-            Progress::Blocked => {
+            WriteProgress::Blocked => {
                 if self.outgoing.take_moved() {
                     self.clock.stop();
                 }
                 Wait::Taken
             }
-            Progress::Starved => Wait::Source,
-            Progress::Whole | Progress::Short => otherwise,
+            WriteProgress::Starved => Wait::Source,
+            WriteProgress::Whole | WriteProgress::Short => otherwise,
         }
     }
 

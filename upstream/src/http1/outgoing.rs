@@ -21,7 +21,7 @@ const KEPT: usize = 20 * 1024;
 
 /// How far a request got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum WriteProgress {
     /// The peer does not take what is to be written.
     Blocked,
     /// All was written that there is; more has to come from its source.
@@ -67,7 +67,7 @@ pub(super) struct Outgoing {
     rest: Rest,
     /// Kept to its end, as another try may need it.
     source: Option<Box<dyn BodySource>>,
-    progress: Progress,
+    progress: WriteProgress,
     /// The peer took something since somebody asked.
     moved: bool,
     /// The source gave other than was announced: what was gathered before still goes out.
@@ -84,7 +84,7 @@ impl Outgoing {
             is_dirty: false,
             rest: Rest::Nothing,
             source: None,
-            progress: Progress::Whole,
+            progress: WriteProgress::Whole,
             moved: false,
             is_cut: false,
             is_ended: false,
@@ -99,7 +99,7 @@ impl Outgoing {
         self.buffer.clear();
         self.written = 0;
         (self.is_dirty, self.moved, self.is_cut, self.is_ended) = (false, false, false, false);
-        self.progress = Progress::Blocked;
+        self.progress = WriteProgress::Blocked;
         (self.rest, self.source) = (Rest::Nothing, None);
         match body {
             RequestBody::Held(pieces) => {
@@ -135,7 +135,7 @@ impl Outgoing {
         }
     }
 
-    pub(super) const fn progress(&self) -> Progress {
+    pub(super) const fn progress(&self) -> WriteProgress {
         self.progress
     }
 
@@ -158,7 +158,7 @@ impl Outgoing {
     pub(super) const fn open(&mut self) {
         if let Rest::Source(frame) = &mut self.rest {
             *frame = Frame::Open;
-            self.progress = Progress::Blocked;
+            self.progress = WriteProgress::Blocked;
         }
     }
 
@@ -171,20 +171,20 @@ impl Outgoing {
 
     /// Writes what can be written now.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>, stream: &mut Stream) {
-        if matches!(self.progress, Progress::Whole | Progress::Short) {
+        if matches!(self.progress, WriteProgress::Whole | WriteProgress::Short) {
             return;
         }
         self.progress = match self.write_on(cx, stream) {
             Poll::Ready(Ok(progress)) => progress,
             Poll::Ready(Err(Failed)) => {
                 self.rest = Rest::Nothing;
-                Progress::Short
+                WriteProgress::Short
             }
-            Poll::Pending => Progress::Blocked,
+            Poll::Pending => WriteProgress::Blocked,
         };
     }
 
-    fn write_on(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Progress, Failed>> {
+    fn write_on(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<WriteProgress, Failed>> {
         loop {
             let gathered = self.gather(cx).unwrap_or_else(|Failed| {
                 (self.rest, self.is_cut) = (Rest::Nothing, true);
@@ -211,9 +211,9 @@ impl Outgoing {
                 self.is_dirty = false;
             }
             return Poll::Ready(Ok(match gathered {
-                Gathered::Starved => Progress::Starved,
-                _ if self.is_cut => Progress::Short,
-                _ => Progress::Whole,
+                Gathered::Starved => WriteProgress::Starved,
+                _ if self.is_cut => WriteProgress::Short,
+                _ => WriteProgress::Whole,
             }));
         }
     }

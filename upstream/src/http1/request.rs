@@ -31,7 +31,7 @@ pub struct BadPath;
 /// `connection` and the like) are dropped.
 #[derive(Clone)]
 pub struct RequestHead {
-    base: Arc<Prepared>,
+    base: Arc<PreparedHead>,
     /// Of the prepared lines, those that were replaced or taken away.
     hidden: u64,
     extra: Vec<Line>,
@@ -44,7 +44,7 @@ struct Line {
     value: HeaderValue,
 }
 
-struct Prepared {
+struct PreparedHead {
     method: Method,
     path: PathAndQuery,
     lines: Vec<Line>,
@@ -60,7 +60,7 @@ impl RequestHead {
         if !path.as_str().starts_with('/') {
             return Err(BadPath);
         }
-        let base = Arc::new(Prepared::new(method, path, Vec::new()));
+        let base = Arc::new(PreparedHead::new(method, path, Vec::new()));
         Ok(Self { base, hidden: 0, extra: Vec::new(), framing: Framing::None })
     }
 
@@ -110,7 +110,7 @@ impl RequestHead {
         if lines.len() > MOST_PREPARED {
             return self;
         }
-        let base = Prepared::new(self.base.method.clone(), self.base.path.clone(), lines);
+        let base = PreparedHead::new(self.base.method.clone(), self.base.path.clone(), lines);
         Self { base: Arc::new(base), hidden: 0, extra: Vec::new(), framing: self.framing }
     }
 
@@ -174,7 +174,7 @@ impl RequestHead {
     }
 }
 
-impl Prepared {
+impl PreparedHead {
     fn new(method: Method, path: PathAndQuery, lines: Vec<Line>) -> Self {
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(method.as_str().as_bytes());

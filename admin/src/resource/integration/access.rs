@@ -63,7 +63,7 @@ struct Global {
     reset_usage: Option<Flag>,
 }
 
-struct Change {
+struct AccessChange {
     workspace: WorkspaceId,
     enabled: bool,
     limits: LimitsEdit,
@@ -117,7 +117,7 @@ fn seat(i: usize, given: Map<String, Value>) -> Result<Seat, Problem> {
     Body(given).read_under(&format!("workspaces[{i}]."))
 }
 
-fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<Change>, Problem> {
+fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<AccessChange>, Problem> {
     let make = given.create_default_provider.is_none_or(|f| f.0);
     let mut out = Vec::new();
     for (i, item) in given.workspaces.take().unwrap_or_default().into_iter().enumerate() {
@@ -127,7 +127,7 @@ fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<Ch
             found.ok_or_else(|| bad(format_args!("workspaces[{i}].id"), "names no workspace of this organisation"))?;
         let make = seat.enabled.0 && seat.create_default_provider.map_or(make, |f| f.0);
         let slug = seat.default_provider_slug.or_else(|| given.default_provider_slug.clone());
-        out.push(Change {
+        out.push(AccessChange {
             workspace,
             enabled: seat.enabled.0,
             limits: LimitsEdit { rate_limits: seat.rate_limits, usage_limits: seat.usage_limits },
@@ -184,7 +184,7 @@ async fn set(call: Call) -> Result<Reply, Problem> {
 
 const GLOBAL: &str = "global_workspace_access.";
 
-fn apply(access: &mut Access, changes: Vec<Change>, global: Option<Global>, call: &Call) -> Result<(), Problem> {
+fn apply(access: &mut Access, changes: Vec<AccessChange>, global: Option<Global>, call: &Call) -> Result<(), Problem> {
     if let Some(global) = global {
         access.global = global.enabled.0;
         let limits = LimitsEdit { rate_limits: global.rate_limits, usage_limits: global.usage_limits };
@@ -225,7 +225,7 @@ fn put(limits: &mut Limits, edit: LimitsEdit, under: &str, call: &Call) -> Resul
 }
 
 /// Whose counters are to begin anew once the change is stored.
-fn resets(row: &Row<Integration>, changes: &[Change], global: Option<&Global>) -> Vec<Holder> {
+fn resets(row: &Row<Integration>, changes: &[AccessChange], global: Option<&Global>) -> Vec<Holder> {
     let all = global.is_some_and(|g| g.reset_usage.is_some_and(|f| f.0)).then(|| holder(row, None));
     let each = changes.iter().filter(|c| c.reset).map(|c| holder(row, Some(c.workspace)));
     all.into_iter().chain(each).collect()
@@ -236,7 +236,7 @@ async fn provider(
     call: &Call,
     snapshot: &Snapshot,
     of: &Row<Integration>,
-    change: &Change,
+    change: &AccessChange,
 ) -> Result<Option<NewRow<Provider>>, Problem> {
     let Some(slug) = &change.provider else { return Ok(None) };
     let borrows = |w: &gateway_domain::snapshot::Workspace| w.providers().any(|p| p.integration.0 == of.id);

@@ -8,14 +8,14 @@ use regex_automata::{Input, MatchKind};
 use regex_syntax::ast::{self, Ast, ClassSetItem};
 
 #[derive(Debug)]
-pub(super) struct Pattern(Regex);
+pub(super) struct QueryPattern(Regex);
 
 pub(super) enum Refusal {
     Syntax,
     TooLarge,
 }
 
-impl Pattern {
+impl QueryPattern {
     pub(super) fn build(text: &str) -> Result<Self, Refusal> {
         let config = meta::Config::new()
             .match_kind(MatchKind::LeftmostFirst)
@@ -43,8 +43,8 @@ impl Pattern {
 /// How many classes of characters a pattern names; `None` when it cannot be read. Each is hundreds of ranges to be
 /// sorted, before anything is known of the size of the whole.
 pub(super) fn classes(pattern: &str) -> Option<usize> {
-    struct Count(usize);
-    impl ast::Visitor for Count {
+    struct ClassCount(usize);
+    impl ast::Visitor for ClassCount {
         type Output = usize;
         type Err = ();
 
@@ -63,5 +63,5 @@ pub(super) fn classes(pattern: &str) -> Option<usize> {
         }
     }
     let ast = ast::parse::Parser::new().parse(pattern).ok()?;
-    ast::visit(&ast, Count(0)).ok()
+    ast::visit(&ast, ClassCount(0)).ok()
 }

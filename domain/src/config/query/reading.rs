@@ -1,7 +1,7 @@
 //! Queries as they stand in a config document: operators that are known, patterns that can be built.
 
-use super::pattern::{Pattern, Refusal, classes};
-use super::{Found, Key, Op, Part, Query, Test};
+use super::pattern::{QueryPattern, Refusal, classes};
+use super::{FieldTest, Found, Key, Op, Part, Query};
 use crate::config::compiler::Compiler;
 use crate::config::cost::{Cost, PATTERN_MEMORY, PATTERN_TEXT, quoted};
 use crate::config::place::At;
@@ -47,14 +47,14 @@ impl Compiler<'_> {
         numbered.map(|(i, query)| self.query(&at.then(&i.to_string()), query, depth + 1)).collect()
     }
 
-    fn test(&mut self, at: &At<'_>, value: &Value) -> Test {
+    fn test(&mut self, at: &At<'_>, value: &Value) -> FieldTest {
         match value {
-            Value::Object(ops) => Test::All(self.operators(at, ops)),
+            Value::Object(ops) => FieldTest::All(self.operators(at, ops)),
             Value::Array(_) => {
                 self.here(at, "must be a literal or an object of operators; a list goes into $in");
-                Test::All(Vec::new())
+                FieldTest::All(Vec::new())
             }
-            literal => Test::Is(literal.clone()),
+            literal => FieldTest::Is(literal.clone()),
         }
     }
 
@@ -87,7 +87,7 @@ impl Compiler<'_> {
 
 impl Compiler<'_> {
     /// A pattern that cannot be built would silently never match, so it is told instead.
-    fn pattern(&mut self, at: &At<'_>, value: &Value) -> Option<Pattern> {
+    fn pattern(&mut self, at: &At<'_>, value: &Value) -> Option<QueryPattern> {
         let rule = "must be a regular expression without look-around or back-references";
         let Some(text) = value.as_str() else {
             self.here(at, rule);
@@ -106,7 +106,7 @@ impl Compiler<'_> {
         if !within || !self.spend(at, Cost::PatternMemory, 0) {
             return None;
         }
-        match Pattern::build(text) {
+        match QueryPattern::build(text) {
             Ok(pattern) => self.spend(at, Cost::PatternMemory, pattern.memory()).then_some(pattern),
             Err(refusal) => {
                 match refusal {
