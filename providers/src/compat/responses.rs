@@ -63,7 +63,7 @@ struct Item<'a> {
 }
 
 /// What the response of this event used, with what its tool drew.
-fn used(slug: &str, response: &Response<'_>, event: &[u8]) -> Option<Usage> {
+fn used(slug: &str, response: &ResponsesObject<'_>, event: &[u8]) -> Option<Usage> {
     let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
     let usage = served(response.service_tier.map(RawValue::get), told(slug, usage));
     if usage.is_none() || !DrawnBeside::may_be_in(event) {
