@@ -56,7 +56,7 @@ fn candidates(text: &str) -> Result<Vec<Value>, CheckError> {
 }
 
 #[derive(Debug)]
-struct JsonSchema {
+struct SchemaCheck {
     validator: Validator,
     not: bool,
     selection: Selection,
@@ -96,7 +96,7 @@ pub(super) fn schema(p: &Parameters<'_>) -> Made {
         .should_validate_formats(true)
         .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_SIZE).dfa_size_limit(PATTERN_SIZE));
     match options.build(schema) {
-        Ok(validator) => Some(Box::new(JsonSchema { validator, not, selection })),
+        Ok(validator) => Some(Box::new(SchemaCheck { validator, not, selection })),
         Err(error) => {
             let message: String = error.to_string().chars().take(300).collect();
             p.problem("schema", format!("is no schema that can be used: {message}"));
@@ -113,7 +113,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-impl JsonSchema {
+impl SchemaCheck {
     fn one(&self, text: &str) -> Outcome {
         let candidates = match candidates(text) {
             Ok(candidates) => candidates,
@@ -145,7 +145,7 @@ impl JsonSchema {
     }
 }
 
-impl Judge for JsonSchema {
+impl Judge for SchemaCheck {
     fn judge(&self, case: &Case<'_>) -> Step {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }
