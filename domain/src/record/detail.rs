@@ -271,6 +271,7 @@ mod tests {
         assert_eq!(operation.llm(), Some(&LlmDetail::NONE));
     }
 
+    #[cfg(debug_assertions)]
     #[test]
     #[should_panic(expected = "the detail of batch")]
     fn a_detail_of_another_kind_is_a_mistake() {
