@@ -12,12 +12,34 @@ use thiserror::Error;
 /// Longer names are of nothing that is known, and ids that are longer are not repeated to anybody.
 const MOST_NAME: usize = 512;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unreadable {
     #[error("an event must be a JSON object with a `type`, and have none of its fields twice")]
     NoEvent,
+    #[error("`{field}` of an event {why}")]
+    Field { field: String, why: String },
     #[error("`type`, `event_id` and the names of models have 512 bytes at most")]
     TooLong,
+}
+
+impl Unreadable {
+    /// Of what cannot be read: read once more, for the field that it is about.
+    fn of(text: &str) -> Self {
+        let from = &mut serde_json::Deserializer::from_str(text);
+        let Err(error) = serde_path_to_error::deserialize::<_, EventFields<'_>>(from) else { return Self::NoEvent };
+        let (path, inner) = (error.path().to_string(), error.into_inner());
+        if !inner.is_data() {
+            return Self::NoEvent;
+        }
+        let why = inner.to_string();
+        let field = |name: &str| if path == "." { name.to_owned() } else { format!("{path}.{name}") };
+        if let Some((name, _)) = why.strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`')) {
+            return Self::Field { field: field(name), why: "is given twice".to_owned() };
+        }
+        let expected = ["struct ", "a string"].into_iter().find(|kind| why.contains(&format!("expected {kind}")));
+        let why = if expected == Some("struct ") { "must be an object" } else { "must be a string" };
+        Self::Field { field: path, why: why.to_owned() }
+    }
 }
 
 /// What a client says.
@@ -37,7 +59,11 @@ pub struct ClientEvent<'e> {
 
 impl<'e> ClientEvent<'e> {
     pub fn read(text: &'e str) -> Result<Self, Unreadable> {
-        let told: EventFields<'e> = serde_json::from_str(text).map_err(|_| Unreadable::NoEvent)?;
+        // Of a struct serde would take a list as well.
+        if !text.trim_start().starts_with('{') {
+            return Err(Unreadable::NoEvent);
+        }
+        let told: EventFields<'e> = serde_json::from_str(text).map_err(|_| Unreadable::of(text))?;
         let kind = told.kind.ok_or(Unreadable::NoEvent)?;
         let mut models = Vec::new();
         models.extend(told.model.map(|model| ("model", model)));
@@ -58,6 +84,12 @@ impl<'e> ClientEvent<'e> {
             return Err(Unreadable::TooLong);
         }
         Ok(Self { kind, id: told.event_id, models, most_output, own_most_output, goes_on })
+    }
+
+    /// What its client calls an event that cannot be read otherwise.
+    pub fn id_alone(text: &'e str) -> Option<Cow<'e, str>> {
+        let told: ErrorPart<'e> = serde_json::from_str(text).ok()?;
+        told.event_id.filter(|id| id.len() <= MOST_NAME)
     }
 
     /// It asks for a response.
@@ -456,16 +488,35 @@ mod tests {
             "",
             "null",
             "[]",
-            r#"{"type":1}"#,
+            r#"["session.update"]"#,
             r#"{"event_id":"e"}"#,
-            r#"{"type":"a","type":"response.create"}"#,
-            r#"{"type":"session.update","session":{"model":"a","model":"b"}}"#,
-            r#"{"type":"session.update","session":{},"session":{"model":"b"}}"#,
-            r#"{"type":"session.update","session":{"model":["b"]}}"#,
             r#"{"type":"a"} {"type":"response.create"}"#,
         ] {
             assert_eq!(ClientEvent::read(text).map(drop), Err(Unreadable::NoEvent), "{text}");
         }
+        for (text, told) in [
+            (r#"{"type":1}"#, "`type` of an event must be a string"),
+            (r#"{"type":"a","type":"response.create"}"#, "`type` of an event is given twice"),
+            (
+                r#"{"type":"session.update","session":{"model":"a","model":"b"}}"#,
+                "`session.model` of an event is given twice",
+            ),
+            (
+                r#"{"type":"session.update","session":{},"session":{"model":"b"}}"#,
+                "`session` of an event is given twice",
+            ),
+            (r#"{"type":"session.update","session":{"model":["b"]}}"#, "`session.model` of an event must be a string"),
+            (r#"{"type":"session.update","session":5}"#, "`session` of an event must be an object"),
+            (
+                r#"{"type":"session.update","session":{"audio":{"input":{"transcription":"w"}}}}"#,
+                "`session.audio.input.transcription` of an event must be an object",
+            ),
+        ] {
+            let why = ClientEvent::read(text).map(drop).expect_err(text);
+            assert_eq!(why.to_string(), told, "{text}");
+        }
+        assert_eq!(ClientEvent::id_alone(r#"{"type":1,"event_id":"e"}"#).as_deref(), Some("e"));
+        assert_eq!(ClientEvent::id_alone(r#"{"type":1,"event_id":1}"#), None);
         let long = format!(r#"{{"type":"a","event_id":"{}"}}"#, "x".repeat(MOST_NAME + 1));
         assert_eq!(ClientEvent::read(&long).map(drop), Err(Unreadable::TooLong));
     }

@@ -22,6 +22,8 @@ use uuid::Uuid;
 
 /// Before a file is gone, a batch that reads it has ended.
 const READ_SECS: i64 = 600;
+/// Files that are looked at at once for those of one purpose.
+const MOST_LOOKED_AT: u32 = 500;
 /// Times that a change is tried anew since another came first.
 pub(super) const MOST_CHANGES: usize = 20;
 
@@ -117,17 +119,31 @@ impl Batches {
         if file.is_there(now_secs()) { Ok(file) } else { Err(KeepError::Unknown) }
     }
 
+    /// As many as are asked for, of one purpose where one is named, as far as they lie behind those that are none of them:
+    /// clients take a part without a file for the end.
     pub(crate) async fn files(
         &self,
         workspace: WorkspaceId,
-        after: Option<Uuid>,
+        mut after: Option<Uuid>,
         most: u32,
+        purpose: Option<&str>,
     ) -> Result<Vec<(Uuid, FileDocument)>, KeepError> {
-        let found = self.owned.list_owned(OwnedPlace { workspace, kind: FILE }, after, most).await?;
-        let now = now_secs();
-        let read = found.iter().map(|object| Ok((object.id, read::<FileDocument>(object)?)));
-        let files: Result<Vec<_>, KeepError> = read.collect();
-        Ok(files?.into_iter().filter(|(_, file)| file.is_there(now)).collect())
+        let (now, at_once) = (now_secs(), if purpose.is_some() { most.max(MOST_LOOKED_AT) } else { most });
+        let mut files = Vec::new();
+        loop {
+            let found = self.owned.list_owned(OwnedPlace { workspace, kind: FILE }, after, at_once).await?;
+            for object in &found {
+                let file = read::<FileDocument>(object)?;
+                if file.is_there(now) && purpose.is_none_or(|purpose| file.purpose == purpose) {
+                    files.push((object.id, file));
+                }
+            }
+            after = found.last().map(|object| object.id);
+            if found.len() < at_once as usize || files.len() >= most as usize {
+                files.truncate(most as usize);
+                return Ok(files);
+            }
+        }
     }
 
     /// A piece of a file from a place on; none at its end.

@@ -21,9 +21,12 @@ const MODEL_REFUSED: &str = "model_not_permitted";
 pub(super) const MOST_MODELS: usize = 1_000;
 /// Bytes of what a client calls a line.
 const LONGEST_ID: usize = 512;
+/// What some editors put in front of a file (the byte order mark of UTF-8).
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A line as its client wrote it.
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object of custom_id, method, url and body")]
 pub(super) struct LineAsked<'a> {
     pub(super) custom_id: String,
     method: String,
@@ -49,6 +52,34 @@ impl LineAsked<'_> {
     }
 }
 
+/// Why a line is no request of a batch.
+#[derive(Debug)]
+pub(super) struct Unasked {
+    why: String,
+    /// The member that it is about.
+    param: Option<String>,
+}
+
+impl std::fmt::Display for Unasked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl Unasked {
+    fn of(error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
+        // Each is read by itself: where it stands in its file is told beside.
+        let (inner, path) = (error.inner(), error.path().to_string());
+        let why = inner.to_string();
+        let place = format!(" at line {} column {}", inner.line(), inner.column());
+        let why = why.strip_suffix(&place).unwrap_or(&why);
+        let missing = why.strip_prefix("missing field `").or_else(|| why.strip_prefix("duplicate field `"));
+        let named = missing.and_then(|rest| rest.strip_suffix('`')).map(ToOwned::to_owned);
+        let param = named.or_else(|| (inner.is_data() && path != ".").then_some(path));
+        Self { why: format!("{why} (column {})", inner.column()), param }
+    }
+}
+
 /// A line that is there, counted from 1.
 #[derive(Clone, Debug)]
 pub(super) struct FileLine {
@@ -59,8 +90,26 @@ pub(super) struct FileLine {
 }
 
 impl FileLine {
-    pub(super) fn read(&self) -> Result<LineAsked<'_>, serde_json::Error> {
-        serde_json::from_slice(&self.text)
+    pub(super) fn read(&self) -> Result<LineAsked<'_>, Unasked> {
+        if self.text.len() > MOST_LINE {
+            return Err(Unasked { why: format!("it has more than {MOST_LINE} bytes"), param: None });
+        }
+        // Of a struct serde would take a list as well.
+        if self.text.trim_ascii_start().starts_with(b"[") {
+            let why = "it is a list, and must be an object of custom_id, method, url and body".to_owned();
+            return Err(Unasked { why, param: None });
+        }
+        match serde_json::from_slice(&self.text) {
+            Ok(asked) => Ok(asked),
+            // Read again, more slowly, for where it fails.
+            Err(_) => {
+                let from = &mut serde_json::Deserializer::from_slice(&self.text);
+                let read = serde_path_to_error::deserialize(from).map_err(|e| Unasked::of(&e));
+                read.and_then(|_: LineAsked<'_>| {
+                    Err(Unasked { why: "something stands behind its end".to_owned(), param: None })
+                })
+            }
+        }
     }
 }
 
@@ -103,9 +152,11 @@ impl LineReader {
                 };
             }
             let piece = self.blobs.read(self.blob, self.at).await?;
+            let text = piece.strip_prefix(MARK).filter(|_| self.at == 0).unwrap_or(&piece);
             self.ended = piece.is_empty();
             self.at += piece.len() as u64;
-            self.buffer.extend_from_slice(&piece);
+            self.taken += (piece.len() - text.len()) as u64;
+            self.buffer.extend_from_slice(text);
         }
     }
 
@@ -157,20 +208,30 @@ impl CheckedLines {
             self.note_problem(line, "too_many_lines", message, None);
             return true;
         }
+        if line.text.len() > MOST_LINE {
+            // It was cut there: what comes behind it is no line.
+            let message = format!("A line may have {MOST_LINE} bytes");
+            self.note_problem(line, "line_too_long", message, None);
+            return true;
+        }
         self.look(line, endpoint);
         self.problems.len() >= MOST_PROBLEMS
+    }
+
+    /// The last line was looked at.
+    pub(super) fn end(&mut self) {
+        if self.total == 0 {
+            let (code, message) = ("empty_file".to_owned(), "The file has no lines".to_owned());
+            self.problems.push(BatchProblem { code, message, param: None, line: None });
+        }
     }
 
     fn look(&mut self, line: &FileLine, endpoint: &str) {
         let asked = match line.read() {
             Ok(asked) => asked,
             Err(e) => {
-                return self.note_problem(
-                    line,
-                    "invalid_json_line",
-                    format!("This line is no request of a batch: {e}"),
-                    None,
-                );
+                let message = format!("This line is no request of a batch: {e}");
+                return self.note_problem(line, "invalid_json_line", message, e.param.as_deref());
             }
         };
         let (is_object, text) = (asked.body.get().starts_with('{'), asked.body.get());
@@ -207,9 +268,16 @@ impl CheckedLines {
                 let model = body.model.as_ref().and_then(Value::as_str).unwrap_or_default();
                 self.look_up(line, model);
             }
-            Err(_) => {
-                self.note_problem(line, "invalid_body", "stream must be true or false".to_owned(), Some("body.stream"));
-            }
+            Err(e) => match e.to_string().strip_prefix("duplicate field `").and_then(|rest| rest.split_once('`')) {
+                Some((name, _)) => {
+                    let (message, param) = (format!("{name} is given twice"), format!("body.{name}"));
+                    self.note_problem(line, "invalid_body", message, Some(&param));
+                }
+                None => {
+                    let message = "stream must be true or false".to_owned();
+                    self.note_problem(line, "invalid_body", message, Some("body.stream"));
+                }
+            },
         }
     }
 
@@ -262,9 +330,37 @@ mod tests {
             (good.replace("\"a\"", "\"b\"").replace("chat/completions\",", "embeddings\","), "mismatched_endpoint"),
             (good.replace("\"a\"", "\"b\"").replace("\"m\"", "\"m\",\"stream\":true"), "invalid_body"),
             (good.replace("\"a\"", "\"b\"").replace("{\"model\":\"m\"}", "[]"), "invalid_body"),
+            (r#"["b","POST","/v1/chat/completions",{"model":"m"}]"#.to_owned(), "invalid_json_line"),
+            (" ".repeat(MOST_LINE + 1) + good, "line_too_long"),
         ] {
             assert_eq!(problems(&[good, &text]), [(code.to_owned(), 2)], "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_member() {
+        let good = r#"{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}"#;
+        for (text, param, why) in [
+            (good.replace("\"a\"", "5"), Some("custom_id"), "invalid type: integer `5`, expected a string"),
+            (good.replace("\"custom_id\":\"a\",", ""), Some("custom_id"), "missing field `custom_id`"),
+            (good.replace("\"method\"", "\"url\""), Some("url"), "duplicate field `url`"),
+            ("null".to_owned(), None, "invalid type: null, expected an object of custom_id, method, url and body"),
+            ("[]".to_owned(), None, "it is a list, and must be an object of custom_id, method, url and body"),
+            (format!("{good}x"), None, "trailing characters"),
+        ] {
+            let line = FileLine { number: 7, at: 0, text: text.clone().into() };
+            let mut checked = CheckedLines::default();
+            checked.check(&line, "/v1/chat/completions");
+            let told = &checked.problems[0];
+            assert_eq!(told.param.as_deref(), param, "{text}");
+            let message = told.message.split(" (column ").next().unwrap_or_default();
+            assert_eq!(message, format!("This line is no request of a batch: {why}"));
+        }
+        let twice = good.replace("\"m\"", "\"m\",\"model\":\"n\"");
+        let mut checked = CheckedLines::default();
+        checked.check(&FileLine { number: 1, at: 0, text: twice.into() }, "/v1/chat/completions");
+        let told = &checked.problems[0];
+        assert_eq!((told.message.as_str(), told.param.as_deref()), ("model is given twice", Some("body.model")));
     }
 
     #[test]

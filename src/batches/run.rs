@@ -271,6 +271,7 @@ impl BatchRun {
             }
             self.pulse_lease().await?;
         }
+        checked.end();
         let (total, problems) = (checked.total, checked.problems);
         let batch = self.batches().change(self.workspace, self.id(), |batch| {
             if !problems.is_empty() {

@@ -1,5 +1,6 @@
 //! Whether a request is exchanged, its body held, or relayed as it streams: told by its head alone.
 
+use super::handshake;
 use super::request::Route;
 use gateway_domain::operation::Body;
 use gateway_domain::{Fault, FaultKind};
@@ -24,7 +25,7 @@ pub(crate) fn is_websocket(session: &Session) -> bool {
 /// Whether the request is exchanged or relayed, from its head alone.
 pub(crate) fn of(session: &mut Session, route: &Route) -> Result<BodyMode, Fault> {
     if is_websocket(session) {
-        return Ok(BodyMode::Streaming);
+        return handshake::broken(&session.req_header().headers).map_or(Ok(BodyMode::Streaming), Err);
     }
     // What nearly everybody sends is told by one look.
     let plain = |name, value: &[u8]| session.get_header(name).is_some_and(|told| told.as_bytes() == value);

@@ -2,7 +2,9 @@
 //! they can send no header, and extensions, which would make frames unreadable. Knows no provider.
 
 use crate::upstream::http1::Framing;
-use gateway_domain::Operation;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gateway_domain::{Fault, FaultKind, Operation};
 use http::{HeaderMap, HeaderValue, header};
 
 /// What official clients in browsers put before their key.
@@ -13,6 +15,25 @@ const SPOKEN: &str = "realtime";
 /// A request opens a session whose events are read, by its operation and by how its body streams up.
 pub(crate) fn is_session(operation: Operation, upload: Option<Framing>) -> bool {
     operation.facts().opens_session && upload == Some(Framing::WebSocket)
+}
+
+/// Why it is no handshake (RFC 6455, 4.2.1): refused here, as not every provider looks.
+pub(crate) fn broken(client: &HeaderMap) -> Option<Fault> {
+    let told = |name| client.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default().trim();
+    let wrong = |name: &'static str, why: &str| {
+        Some(Fault::new(FaultKind::BadHeader, format!("{name} {why} of a WebSocket's handshake")).on(name))
+    };
+    let hops = client.get_all(header::CONNECTION).into_iter().filter_map(|list| list.to_str().ok());
+    if !hops.flat_map(|list| list.split(',')).any(|hop| hop.trim().eq_ignore_ascii_case("upgrade")) {
+        return wrong("connection", "must name upgrade at the head");
+    }
+    if told(header::SEC_WEBSOCKET_VERSION) != "13" {
+        return wrong("sec-websocket-version", "must be 13 at the head");
+    }
+    if STANDARD.decode(told(header::SEC_WEBSOCKET_KEY)).ok().is_none_or(|key| key.len() != 16) {
+        return wrong("sec-websocket-key", "must be 16 bytes in base64 at the head");
+    }
+    None
 }
 
 /// All that the client offers to speak.
@@ -51,6 +72,34 @@ mod tests {
             headers.append(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(list));
         }
         headers
+    }
+
+    #[test]
+    fn a_handshake_has_all_that_one_has() {
+        let good = [
+            ("connection", "keep-alive, Upgrade"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        let with = |name: &str, value: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            for (told, usual) in good {
+                let Some(value) = (if told == name { value } else { Some(usual) }) else { continue };
+                headers.insert(told, HeaderValue::from_static(value));
+            }
+            broken(&headers).map(|fault| fault.message().to_owned())
+        };
+        assert_eq!(with("", None), None);
+        for (name, wrong) in [
+            ("connection", "keep-alive"),
+            ("sec-websocket-version", "12"),
+            ("sec-websocket-key", "dGhl"),
+            ("sec-websocket-key", "?"),
+        ] {
+            for value in [None, Some(wrong)] {
+                assert!(with(name, value).is_some_and(|why| why.starts_with(name)), "{name} {value:?}");
+            }
+        }
     }
 
     #[test]

@@ -170,10 +170,9 @@ pub(crate) async fn answer(
         KeptCall::BatchOutput(id) => return output(&shared, request, id).await,
         KeptCall::ListFiles => {
             let ListPart { after, most, purpose } = ListPart::read(request, "file")?;
-            let work = async move { shared.files(workspace, after, most + 1).await };
+            let work = async move { shared.files(workspace, after, most + 1, purpose.as_deref()).await };
             let mut found = apart.apart(work).await.map_err(fault)?;
             let has_more = cut(&mut found, most);
-            found.retain(|(_, file)| purpose.as_ref().is_none_or(|purpose| *purpose == file.purpose));
             listed(&found.iter().map(|(id, file)| file.shown(*id)).collect::<Vec<_>>(), has_more)
         }
         KeptCall::ListBatches => {

@@ -51,21 +51,32 @@ pub(crate) struct ShortKey {
     metadata: Vec<(String, String)>,
 }
 
-/// The body that asks for one.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct KeyWanted {
-    expires_after: Option<KeyLifetime>,
-    session: Option<Map<String, Value>>,
+/// How long one is to live, as the body says.
+fn lifetime(asked: Option<Value>) -> Result<i64, Fault> {
+    let after = object("expires_after", asked)?;
+    for (name, value) in &after {
+        match name.as_str() {
+            "anchor" if !value.is_null() && value != "created_at" => {
+                return Err(invalid("expires_after.anchor", "must be created_at"));
+            }
+            "anchor" | "seconds" => {}
+            name => return Err(invalid(&format!("expires_after.{name}"), "is not known: anchor and seconds are")),
+        }
+    }
+    let seconds = match after.get("seconds") {
+        None | Some(Value::Null) => Some(USUAL_SECONDS),
+        Some(told) => told.as_i64(),
+    };
+    let within = seconds.filter(|seconds| SECONDS.contains(seconds));
+    within.ok_or_else(|| invalid("expires_after.seconds", "must be a whole number between 10 and 7200"))
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeyLifetime {
-    #[serde(default)]
-    anchor: Option<String>,
-    #[serde(default)]
-    seconds: Option<i64>,
+fn object(field: &str, told: Option<Value>) -> Result<Map<String, Value>, Fault> {
+    match told {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(members)) => Ok(members),
+        Some(_) => Err(invalid(field, "must be an object")),
+    }
 }
 
 /// A body as it is asked for by its path.
@@ -84,22 +95,19 @@ impl KeyAsk {
     pub(crate) fn read(path: &str, body: &[u8]) -> Result<Self, Fault> {
         let wrong = |e: serde_json::Error| Fault::new(FaultKind::BadBody, format!("The request body is invalid: {e}"));
         let is_beta = path.ends_with("sessions");
-        // Read as an object first: of a struct serde would take a list as well.
-        let members: Map<String, Value> = serde_json::from_slice(body).map_err(wrong)?;
-        let wanted = if is_beta {
-            KeyWanted { session: Some(members), expires_after: None }
+        let mut members: Map<String, Value> = serde_json::from_slice(body).map_err(wrong)?;
+        let (mut session, seconds) = if is_beta {
+            (members, USUAL_SECONDS)
         } else {
-            KeyWanted::deserialize(Value::Object(members)).map_err(wrong)?
+            let told = (object("session", members.remove("session"))?, lifetime(members.remove("expires_after"))?);
+            if let Some((name, _)) = members.into_iter().next() {
+                return Err(invalid(&name, "is not known: expires_after and session are"));
+            }
+            told
         };
-        let after = wanted.expires_after;
-        if after.as_ref().and_then(|after| after.anchor.as_deref()).is_some_and(|anchor| anchor != "created_at") {
-            return Err(invalid("expires_after.anchor", "must be created_at"));
+        if session.get("model").is_some_and(|model| !model.is_string() && !model.is_null()) {
+            return Err(invalid(if is_beta { "model" } else { "session.model" }, "must be a string"));
         }
-        let seconds = after.and_then(|after| after.seconds).unwrap_or(USUAL_SECONDS);
-        if !SECONDS.contains(&seconds) {
-            return Err(invalid("expires_after.seconds", "must be between 10 and 7200"));
-        }
-        let mut session = wanted.session.unwrap_or_default();
         // What the answer tells of it is no setting.
         ["id", "object", "client_secret", "expires_at"].iter().for_each(|name| drop(session.remove(*name)));
         Ok(Self { session, seconds, is_beta })
@@ -186,7 +194,7 @@ pub(crate) fn permit_models(session: &Map<String, Value>, request: &Request, rou
     let leaf = &**routing.plan.leaf();
     let aim = resolve(leaf, routing.inline, request)?;
     let event = json!({ "type": "session.update", "session": session }).to_string();
-    let read = ClientEvent::read(&event).map_err(|why| invalid("session", &why.to_string()))?;
+    let read = ClientEvent::read(&event).map_err(|why| invalid("session", &format!("cannot be read: {why}")))?;
     for (field, model) in read.models.iter().filter(|(field, _)| *field != "session.model") {
         permit_other(&aim, model, request)
             .map_err(|fault| Fault::new(fault.kind(), fault.message().to_owned()).on(*field))?;

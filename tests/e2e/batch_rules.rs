@@ -201,3 +201,94 @@ async fn a_batch_ends_before_its_file_does() {
     assert_eq!(batch["expires_at"].as_i64(), file["expires_at"].as_i64().map(|at| at - 600));
     ended(&gateway, &text(&batch, "id"), "completed").await;
 }
+
+#[tokio::test]
+async fn files_without_lines_and_lines_that_are_none_fail_a_batch_and_a_mark_at_the_head_does_not() {
+    let gateway = Gateway::start().await;
+    let upstream = answering(1).await;
+    let good = lines(1);
+    for (content, code, param, line) in [
+        (String::new(), "empty_file", Value::Null, Value::Null),
+        ("\n \r\n\n".to_owned(), "empty_file", Value::Null, Value::Null),
+        (good.replace("\"line-0\"", "5"), "invalid_json_line", json!("custom_id"), json!(1)),
+        (good.clone() + "[\"a\",\"POST\",\"/v1/chat/completions\",{}]\n", "invalid_json_line", Value::Null, json!(2)),
+        (good.replace("\"model\":", "\"model\":\"m\",\"model\":"), "invalid_body", json!("body.model"), json!(1)),
+    ] {
+        let id = begin(&gateway, &target(&upstream), &file(&gateway, &content).await).await;
+        let batch = ended(&gateway, &id, "failed").await;
+        let told = &batch["errors"]["data"][0];
+        assert_eq!((&told["code"], &told["param"], &told["line"]), (&json!(code), &param, &line), "{batch}");
+        assert!(!told["message"].to_string().contains("struct"), "{told}");
+    }
+    assert!(upstream.seen().is_empty(), "nothing was sent");
+    let marked = file(&gateway, &format!("\u{feff}{}", lines(2).replace('\n', "\r\n"))).await;
+    let id = begin(&gateway, &target(&upstream), &marked).await;
+    let batch = ended(&gateway, &id, "completed").await;
+    assert_eq!(batch["request_counts"], json!({ "total": 2, "completed": 2, "failed": 0 }));
+}
+
+#[tokio::test]
+async fn what_makes_a_batch_is_held_to_its_kinds() {
+    let gateway = Gateway::start().await;
+    let upstream = answering(1).await;
+    let input = file(&gateway, &lines(1)).await;
+    for (name, value, field) in [
+        ("gateway_options", json!(5), "gateway_options"),
+        ("gateway_options", json!([]), "gateway_options"),
+        ("output_expires_after", json!(["created_at", 3600]), "output_expires_after"),
+        ("output_expires_after", json!({ "anchor": 5, "seconds": 3600 }), "output_expires_after.anchor"),
+        ("output_expires_after", json!({ "anchor": "created_at", "seconds": "3600" }), "output_expires_after.seconds"),
+        ("output_expires_after", json!({ "days": 1 }), "output_expires_after.days"),
+    ] {
+        let mut body = asked(&input);
+        body[name] = value.clone();
+        let refused = gateway.post("/v1/batches").config(&target(&upstream)).json(&body).send().await.expect(400);
+        assert_eq!(refused.json()["error"]["param"], field, "{value}: {}", refused.text());
+        assert!(!refused.text().contains("struct") && !refused.text().contains("i64"), "{}", refused.text());
+    }
+}
+
+#[tokio::test]
+async fn forms_of_files_are_refused_by_what_is_wrong_with_them() {
+    let gateway = Gateway::start().await;
+    let upload = async |body: Vec<u8>| gateway.post("/v1/files").body(FORM, body).send().await.expect(400).error();
+    let part = ("file", Some("f"), &b"{}\n"[..]);
+    let twice = form(&[("purpose", None, b"vision"), ("purpose", None, b"batch"), part]);
+    assert_eq!(upload(twice).await, "purpose stands there twice");
+    assert_eq!(upload(form(&[("purpose", None, b"batch"), part, part])).await, "file stands there twice");
+    let good = form(&[("purpose", None, b"batch"), part]);
+    let ahead = |header: &str| {
+        let mut body = format!("--b\r\n{header}\r\n\r\nx\r\n").into_bytes();
+        body.extend_from_slice(&good);
+        body
+    };
+    let nameless = upload(ahead("content-disposition: form-data")).await;
+    assert!(nameless.starts_with("A part of the form has no name"), "{nameless}");
+    let many = upload(ahead(&"a: b\r\n".repeat(40))).await;
+    assert!(many.contains("the header of a part has more than 32 lines"), "{many}");
+    // What ends no header is not held until the largest file would be over.
+    for body in [ahead(&format!("a: {}", "b".repeat(2 << 20))), [vec![b'a'; 2 << 20], good.clone()].concat()] {
+        let long = upload(body).await;
+        assert!(long.contains("more than 65536 bytes stand before or in the header of a part"), "{long}");
+    }
+}
+
+#[tokio::test]
+async fn files_of_one_purpose_are_found_behind_those_of_others() {
+    let gateway = Gateway::start().await;
+    let mut ids = Vec::new();
+    for purpose in [&b"vision"[..], b"batch", b"batch", b"batch"] {
+        let body = form(&[("purpose", None, purpose), ("file", Some("f"), b"{}\n")]);
+        let made = gateway.post("/v1/files").provider("gateway").body(FORM, body).send().await.expect(200);
+        ids.push(text(&made.json(), "id"));
+    }
+    let list = async |query: &str| {
+        let list = gateway.get(&format!("/v1/files?{query}")).provider("gateway").send().await.expect(200).json();
+        let ids: Vec<_> = list["data"].as_array().expect("files").iter().map(|file| text(file, "id")).collect();
+        (ids, list["has_more"] == true)
+    };
+    assert_eq!(list("purpose=vision&limit=2").await, (vec![ids[0].clone()], false));
+    assert_eq!(list("purpose=batch&limit=2").await, (vec![ids[3].clone(), ids[2].clone()], true));
+    let rest = format!("purpose=batch&limit=2&after={}", ids[2]);
+    assert_eq!(list(&rest).await, (vec![ids[1].clone()], false));
+}

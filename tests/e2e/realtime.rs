@@ -623,6 +623,11 @@ async fn what_is_no_frame_or_no_event_does_not_pass() {
         let error = client.event("error").await;
         assert_eq!(error["error"]["code"], "invalid_event", "{text}");
     }
+    client.send(Message::text(r#"{"type":"session.update","event_id":"mine","session":{"model":5}}"#)).await;
+    let error = client.event("error").await["error"].clone();
+    let told = (&error["code"], &error["event_id"], &error["message"]);
+    let message = json!("`session.model` of an event must be a string");
+    assert_eq!(told, (&json!("invalid_event"), &json!("mine"), &message));
     // A message in pieces with a ping among them is one message.
     let text = create().to_string();
     let (one, two) = text.as_bytes().split_at(9);

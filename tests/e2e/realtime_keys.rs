@@ -128,10 +128,19 @@ async fn what_a_key_cannot_hold_is_refused_by_name() {
         (json!({ "session": { "model": "gpt-realtime", "instructions": large } }), "session"),
         (json!({ "expires_after": { "seconds": 9 } }), "expires_after.seconds"),
         (json!({ "expires_after": { "anchor": "noon" } }), "expires_after.anchor"),
+        (json!({ "expires_after": { "anchor": 5 } }), "expires_after.anchor"),
+        (json!({ "expires_after": { "seconds": "60" } }), "expires_after.seconds"),
+        (json!({ "expires_after": { "days": 1 } }), "expires_after.days"),
+        (json!({ "expires_after": ["created_at", 60] }), "expires_after"),
+        (json!({ "session": [] }), "session"),
+        (json!({ "session": { "model": 5 } }), "session.model"),
+        (json!({ "model": "gpt-realtime" }), "model"),
+        (json!({ "session": { "model": "gpt-realtime", "audio": 5 } }), "session"),
     ] {
         let call = gateway.post("/v1/realtime/client_secrets").key(&key).provider("@main");
         let refused = call.json(&body).send().await.expect(400).json();
         assert_eq!(refused["error"]["param"], field, "{refused}");
+        assert!(!refused.to_string().contains("struct"), "{refused}");
     }
     let call = gateway
         .post("/v1/realtime/client_secrets")

@@ -1,7 +1,7 @@
 //! Sessions are watched by whatever path they are opened, and what nobody could watch is refused where a limit needs to know what
 //! is said.
 
-use crate::harness::{Gateway, LiveProvider, Socket, WORKSPACE_KEY, reply, stand_at_noon};
+use crate::harness::{Gateway, LiveProvider, Raw, Socket, WORKSPACE_KEY, reply, stand_at_noon};
 use crate::realtime::{answering, create, records};
 use serde_json::{Value, json};
 
@@ -159,4 +159,35 @@ async fn calls_and_keys_of_providers_are_refused_by_whatever_path() {
     }
     assert_eq!(upstream.connections(), 0);
     gateway.post("/v1/proxy/v1/realtime/translations").provider("@main").json(&json!({})).send().await.expect(200);
+}
+
+#[tokio::test]
+async fn what_is_no_handshake_opens_nothing() {
+    let gateway = Gateway::start().await;
+    let provider = LiveProvider::scripted(|_| async {}).await;
+    gateway.admin().provider("main", "openai", Some(&provider.url())).await;
+    let good = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    for (name, value) in [
+        ("connection", "keep-alive"),
+        ("sec-websocket-version", "12"),
+        ("sec-websocket-key", "dGhl"),
+        ("sec-websocket-key", ""),
+    ] {
+        let mut head =
+            format!("GET /v1/realtime?model=m HTTP/1.1\r\nhost: g\r\nx-gateway-api-key: {WORKSPACE_KEY}\r\n");
+        head += "x-gateway-provider: @main\r\n";
+        for (told, usual) in good {
+            head += &format!("{told}: {}\r\n", if told == name { value } else { usual });
+        }
+        let mut raw = Raw::connect(gateway.proxy).await;
+        let answer = raw.exchange((head + "\r\n").as_bytes()).await;
+        assert_eq!(answer.head.status, 400, "{name}: {}", answer.text());
+        assert!(answer.text().contains(name), "{}", answer.text());
+    }
+    assert!(provider.seen().is_empty(), "nobody was asked");
 }

@@ -234,6 +234,8 @@ static CREATE_RUN: &[Rule] = &[
 ];
 
 const FILE_IDS: Rule = may("file_ids", Array(0, 500));
+/// Official clients send so many at once.
+const FILE_IDS_OF_BATCH: Rule = may("file_ids", Array(0, 2_000));
 
 static CREATE_VECTOR_STORE: &[Rule] = &[
     FILE_IDS,
@@ -243,7 +245,7 @@ static CREATE_VECTOR_STORE: &[Rule] = &[
     may("metadata", Object),
 ];
 
-static CREATE_FILE_BATCH: &[Rule] = &[FILE_IDS, may("chunking_strategy", Inside(&[may("type", Text)]))];
+static CREATE_FILE_BATCH: &[Rule] = &[FILE_IDS_OF_BATCH, may("chunking_strategy", Inside(&[may("type", Text)]))];
 
 static MESSAGES: &[Rule] = &[
     must("messages", Messages),

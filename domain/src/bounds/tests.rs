@@ -169,7 +169,7 @@ fn every_operation_has_its_bounds() {
         (CreateVectorStore, format!(r#"{{"file_ids":[{}]}}"#, many(501)), "file_ids"),
         (CreateVectorStore, r#"{"expires_after":{"days":366}}"#.into(), "expires_after.days"),
         (CreateVectorStore, r#"{"expires_after":{"days":0}}"#.into(), "expires_after.days"),
-        (CreateFileBatch, format!(r#"{{"file_ids":[{}]}}"#, many(501)), "file_ids"),
+        (CreateFileBatch, format!(r#"{{"file_ids":[{}]}}"#, many(2_001)), "file_ids"),
         (CreateBatch, r#"{"input_file_id":5}"#.into(), "input_file_id"),
         (CreateFinetune, r#"{"training_file":["a"]}"#.into(), "training_file"),
         (ChatCompletions, r#"{"messages":[{"role":"user"}],"stop":["1","2","3","4","5"]}"#.into(), "stop"),
@@ -191,7 +191,7 @@ fn every_operation_has_its_bounds() {
         (Speech, format!(r#"{{"model":"gpt-4o-mini-tts","input":"{}"}}"#, long(5_000))),
         (Rerank, r#"{"query":{"image":"u"},"documents":[{"text":"x"},"y"],"top_n":null}"#.into()),
         (CreateVectorStore, r#"{"expires_after":{"anchor":"last_active_at","days":365},"file_ids":[]}"#.into()),
-        (CreateFileBatch, format!(r#"{{"file_ids":[{}],"chunking_strategy":{{"type":"auto"}}}}"#, many(500))),
+        (CreateFileBatch, format!(r#"{{"file_ids":[{}],"chunking_strategy":{{"type":"auto"}}}}"#, many(2_000))),
         (CreateBatch, r#"{"input_file_id":"f","completion_window":"immediate","role_arn":"a"}"#.into()),
         (CreateFinetune, r#"{"training_file":"f","method":{"type":"dpo"},"output_file":"o"}"#.into()),
     ] {

@@ -45,19 +45,12 @@ struct BatchAsked {
     #[serde(default)]
     metadata: Option<Map<String, Value>>,
     #[serde(default)]
-    output_expires_after: Option<ExpiresAfter>,
+    output_expires_after: Option<Map<String, Value>>,
     #[serde(rename = "gateway_options", default)]
-    _gateway: IgnoredAny,
+    _gateway: Option<Map<String, Value>>,
     /// For the batch of a provider's.
     #[serde(default)]
     provider_options: Option<Map<String, Value>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExpiresAfter {
-    anchor: String,
-    seconds: i64,
 }
 
 #[derive(Deserialize)]
@@ -157,8 +150,8 @@ fn new_batch(own: OwnParts<'_>, client: &HeaderMap, request: &Request, input: Uu
     let body = &mut serde_json::Deserializer::from_slice(&request.ask.content.bytes);
     let asked: BatchAsked = serde_path_to_error::deserialize(body).map_err(|e| {
         let path = e.path().to_string();
-        let fault = Fault::new(FaultKind::BadBody, format!("The batch cannot be read at {path}: {}", e.inner()));
-        fault.on(path)
+        let why = e.inner().to_string().replace("expected a map", "expected an object");
+        Fault::new(FaultKind::BadBody, format!("The batch cannot be read at {path}: {why}")).on(path)
     })?;
     if !ENDPOINTS.contains(&asked.endpoint.as_str()) {
         return Err(bad("endpoint", &format!("must be one of {}", ENDPOINTS.join(", "))));
@@ -186,7 +179,14 @@ fn new_batch(own: OwnParts<'_>, client: &HeaderMap, request: &Request, input: Uu
     }
     let output_secs = match &asked.output_expires_after {
         None => KEPT_SECS,
-        Some(after) => expiry("output_expires_after", &after.anchor, after.seconds)?,
+        Some(after) => {
+            if let Some(name) = after.keys().find(|name| !matches!(name.as_str(), "anchor" | "seconds")) {
+                return Err(bad(&format!("output_expires_after.{name}"), "is not known here"));
+            }
+            let anchor = after.get("anchor").and_then(Value::as_str).unwrap_or_default();
+            let seconds = after.get("seconds").and_then(Value::as_i64).unwrap_or_default();
+            expiry("output_expires_after", anchor, seconds)?
+        }
     };
     let metadata = metadata(asked.metadata)?;
     let setup = LineSetup { options, ..setup(own, client, request) };

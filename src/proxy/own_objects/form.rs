@@ -14,12 +14,17 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 use pingora::protocols::http::ServerSession;
 use pingora::proxy::Session;
 use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use thiserror::Error;
 
 /// Of a form beside its file.
 const MOST_BESIDE: u64 = 64 << 10;
 const MOST_FIELD: usize = 1_024;
 const MOST_FIELDS: usize = 16;
+/// Bytes that may lie in memory before they end the header of a part.
+const MOST_HEADER: usize = 64 << 10;
 const LONGEST_NAME: usize = 512;
 const PURPOSES: &[&str] = &["assistants", "batch", "fine-tune", "vision", "user_data", "evals"];
 
@@ -51,7 +56,14 @@ fn broken(error: &multer::Error) -> Fault {
         multer::Error::StreamSizeExceeded { .. } | multer::Error::FieldSizeExceeded { .. } => {
             Fault::new(FaultKind::TooLarge, format!("A file may have {MOST_FILE} bytes")).on("file")
         }
+        multer::Error::StreamReadFailed(why) if why.is::<LongHeader>() => {
+            Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {why}"))
+        }
         multer::Error::StreamReadFailed(_) => Fault::new(FaultKind::SlowClient, "The form did not arrive in time"),
+        multer::Error::ReadHeaderFailed(_) => {
+            let why = "the header of a part has more than 32 lines, or one that is none";
+            Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {why}"))
+        }
         other => Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {other}")),
     }
 }
@@ -91,12 +103,13 @@ async fn receive<T>(
     let gone = |_| Fault::new(FaultKind::SlowClient, "The form did not arrive in time");
     go_on(down).await.map_err(gone)?;
     let limits = SizeLimit::new().whole_stream(MOST_FILE + MOST_BESIDE).for_field("file", MOST_FILE);
+    let unseen = UnseenBytes::default();
     let mut form = Multipart::with_constraints(
-        pieces(down, own.settings.idle_timeout),
+        pieces(down, own.settings.idle_timeout, unseen.clone()),
         boundary,
         Constraints::new().size_limit(limits),
     );
-    let done = read_form(own, request, &mut form, &mut read).await;
+    let done = read_form(own, (request, &unseen), &mut form, &mut read).await;
     drop(form);
     let checked = done.and_then(|()| told(request, &read));
     match (checked, read.file.take()) {
@@ -112,46 +125,94 @@ async fn receive<T>(
     }
 }
 
+/// Bytes that came and of which nothing was made yet. Whoever reads the form holds all of them until a part begins, and knows
+/// no bound for that.
+#[derive(Clone, Default)]
+struct UnseenBytes(Arc<AtomicUsize>);
+
+impl UnseenBytes {
+    /// All that came was made something of, or nearly all.
+    fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug, Error)]
+#[error("more than {MOST_HEADER} bytes stand before or in the header of a part")]
+struct LongHeader;
+
+type BrokenPiece = Box<dyn std::error::Error + Send + Sync>;
+
 fn pieces(
     down: &mut ServerSession,
     longest: Duration,
-) -> impl futures_util::Stream<Item = Result<Bytes, std::io::Error>> + Send + '_ {
-    unfold(Some(down), move |down| async move {
-        let down = down?;
-        match read_within(down, longest).await {
-            Ok(Some(piece)) => Some((Ok(piece), Some(down))),
-            Ok(None) => None,
-            Err(e) => Some((Err(std::io::Error::other(e.to_string())), None)),
+    unseen: UnseenBytes,
+) -> impl futures_util::Stream<Item = Result<Bytes, BrokenPiece>> + Send + '_ {
+    unfold(Some(down), move |down| {
+        let unseen = unseen.clone();
+        async move {
+            let down = down?;
+            if unseen.0.load(Ordering::Relaxed) > 0 {
+                // Who reads the form takes what there is before it looks at any of it: each piece is to be looked at first.
+                tokio::task::yield_now().await;
+            }
+            if unseen.0.load(Ordering::Relaxed) > MOST_HEADER {
+                return Some((Err(LongHeader.into()), None));
+            }
+            match read_within(down, longest).await {
+                Ok(Some(piece)) => {
+                    unseen.0.fetch_add(piece.len(), Ordering::Relaxed);
+                    Some((Ok(piece), Some(down)))
+                }
+                Ok(None) => None,
+                Err(e) => Some((Err(e.to_string().into()), None)),
+            }
         }
     })
 }
 
 async fn read_form(
     own: OwnParts<'_>,
-    request: &Request,
+    (request, unseen): (&Request, &UnseenBytes),
     form: &mut Multipart<'_>,
     read: &mut FormRead,
 ) -> Result<(), Fault> {
     let mut fields = 0;
     while let Some(field) = form.next_field().await.map_err(|e| broken(&e))? {
+        unseen.clear();
         fields += 1;
         if fields > MOST_FIELDS {
             return Err(Fault::new(FaultKind::BadBody, format!("The form has more than {MOST_FIELDS} fields")));
         }
-        let name = field.name().unwrap_or_default().to_owned();
-        match name.as_str() {
-            "file" if read.file.is_some() => return Err(bad("file", "stands there twice")),
-            "file" => read_file(own, request, field, read).await?,
-            "purpose" => read.purpose = Some(text(field, "purpose").await?),
-            "expires_after[anchor]" => read.anchor = Some(text(field, "expires_after[anchor]").await?),
-            "expires_after[seconds]" => read.seconds = Some(text(field, "expires_after[seconds]").await?),
+        let Some(name) = field.name().map(ToOwned::to_owned) else {
+            let why = "A part of the form has no name (content-disposition: form-data; name=\"…\")";
+            return Err(Fault::new(FaultKind::BadBody, why));
+        };
+        if name == "file" {
+            if read.file.is_some() {
+                return Err(twice(&name));
+            }
+            read_file(own, (request, unseen), field, read).await?;
+            continue;
+        }
+        let place = match name.as_str() {
+            "purpose" => &mut read.purpose,
+            "expires_after[anchor]" => &mut read.anchor,
+            "expires_after[seconds]" => &mut read.seconds,
             other => {
                 let name: String = other.chars().take(64).collect();
                 return Err(bad(&name, "is not known here"));
             }
+        };
+        if place.replace(text(field, &name).await?).is_some() {
+            return Err(twice(&name));
         }
     }
     Ok(())
+}
+
+fn twice(name: &str) -> Fault {
+    bad(name, "stands there twice")
 }
 
 async fn text(mut field: Field<'_>, name: &str) -> Result<String, Fault> {
@@ -167,7 +228,7 @@ async fn text(mut field: Field<'_>, name: &str) -> Result<String, Fault> {
 
 async fn read_file(
     own: OwnParts<'_>,
-    request: &Request,
+    (request, unseen): (&Request, &UnseenBytes),
     mut field: Field<'_>,
     read: &mut FormRead,
 ) -> Result<(), Fault> {
@@ -176,6 +237,7 @@ async fn read_file(
     let begun = async move { if passes { work.begin_spool(owner).await } else { work.begin_file(owner).await } };
     let mut file = own.batches.apart(begun).await.map_err(fault)?;
     while let Some(piece) = field.chunk().await.map_err(|e| broken(&e))? {
+        unseen.clear();
         if file.bytes() + piece.len() as u64 > MOST_FILE {
             return Err(Fault::new(FaultKind::TooLarge, format!("A file may have {MOST_FILE} bytes")).on("file"));
         }

@@ -254,7 +254,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             Ok(event) => event,
             Err(why) => {
                 let fault = Fault::new(FaultKind::BadBody, why.to_string());
-                return self.send_error(&fault, "invalid_event", None).await;
+                return self.send_error(&fault, "invalid_event", ClientEvent::id_alone(text).as_deref()).await;
             }
         };
         if let Err(fault) = self.permit(&event) {
