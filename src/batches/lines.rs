@@ -346,7 +346,7 @@ mod tests {
             (good.replace("\"method\"", "\"url\""), Some("url"), "duplicate field `url`"),
             ("null".to_owned(), None, "invalid type: null, expected an object of custom_id, method, url and body"),
             ("[]".to_owned(), None, "it is a list, and must be an object of custom_id, method, url and body"),
-            (format!("{good}x"), None, "trailing characters"),
+            (format!("{good}x"), None, "something stands behind its end"),
         ] {
             let line = FileLine { number: 7, at: 0, text: text.clone().into() };
             let mut checked = CheckedLines::default();

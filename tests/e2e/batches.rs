@@ -341,12 +341,13 @@ fn many() -> u64 {
     std::env::var("SOAK_LINES").ok().and_then(|count| count.parse().ok()).unwrap_or(600)
 }
 
-/// Waits for as long as the batch gets further.
+/// Waits for as long as the batch gets further. Whoever takes it over reads first what was done before, however much it is.
 async fn completed(gateway: &Gateway, id: &str, least: u64) {
     let mut seen = 0;
     while seen < least {
         let count = async || batch(gateway, id).await["request_counts"]["completed"].as_u64().unwrap_or_default();
-        seen = eventually("more lines are done", || async { Some(count().await).filter(|now| *now > seen) }).await;
+        let further = || async { Some(count().await).filter(|now| *now > seen) };
+        seen = eventually_within(Duration::from_secs(20 + least / 500), "more lines are done", further).await;
     }
 }
 

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 /// Fields that mean something to every family.
 const ALWAYS: &[&str] = &["model", "training_file", "validation_file", "suffix", "method", "hyperparameters"];
 const LONGEST_SUFFIX: usize = 64;
+/// Those that are numbers wherever they are known. What others are is the family's to say.
+const NUMBERS: &[&str] = &["n_epochs", "learning_rate_multiplier", "beta"];
 
 pub(super) fn refused(field: &str, rule: impl std::fmt::Display) -> Fault {
     Fault::new(FaultKind::Refused, format!("{field} {rule}")).on(field)
@@ -41,6 +43,35 @@ impl TuningMethod {
     }
 }
 
+/// Letters, digits and what stands between them in names of buckets, of Amazon and of Google: no port, and no name of a user.
+fn is_bucket(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
+}
+
+/// Those that say something, from where the client put them: the older place is read where the newer one is not there.
+fn hyperparameters(body: &Map<String, Value>, method: TuningMethod) -> Result<Map<String, Value>, Fault> {
+    let of = format!("method.{}", method.name());
+    let members = |field: &str, value: Option<&Value>| match value {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(members)) => Ok(Some(members.clone())),
+        Some(_) => Err(refused(field, "must be an object")),
+    };
+    let parameters = members(&of, body.get("method").and_then(|told| told.get(method.name())))?;
+    let mut place = format!("{of}.hyperparameters");
+    let mut told = members(&place, parameters.as_ref().and_then(|told| told.get("hyperparameters")))?;
+    if told.is_none() {
+        "hyperparameters".clone_into(&mut place);
+        told = members(&place, body.get("hyperparameters"))?;
+    }
+    let mut told = told.unwrap_or_default();
+    told.retain(|_, value| !value.is_null() && *value != "auto");
+    let is_wrong = |value: &Value| value.as_f64().is_none_or(|number| number <= 0.0);
+    match told.iter().find(|(name, value)| NUMBERS.contains(&name.as_str()) && is_wrong(value)) {
+        Some((name, _)) => Err(refused(&format!("{place}.{name}"), "must be a number above 0, or auto")),
+        None => Ok(told),
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct TuningAsk {
     slug: &'static str,
@@ -55,13 +86,7 @@ impl TuningAsk {
         let not = || refused("body", "must be a JSON object");
         let body: Map<String, Value> = serde_json::from_slice(call.body).map_err(|_| not())?;
         let method = TuningMethod::of(&body)?;
-        // The older place is read where the newer one is not there.
-        let newer = &body.get("method").unwrap_or(&Value::Null)[method.name()]["hyperparameters"];
-        let told = newer.as_object().or_else(|| body.get("hyperparameters")?.as_object());
-        let says = |(_, value): &(&String, &Value)| !value.is_null() && *value != "auto";
-        let hyperparameters =
-            told.into_iter().flatten().filter(says).map(|(name, value)| (name.clone(), value.clone()));
-        let hyperparameters = hyperparameters.collect();
+        let hyperparameters = hyperparameters(&body, method)?;
         let ask = Self { slug, body, method, hyperparameters };
         if ask.text("suffix")?.is_some_and(|suffix| suffix.chars().count() > LONGEST_SUFFIX) {
             return Err(refused("suffix", "must be of 64 characters at most"));
@@ -114,8 +139,8 @@ impl TuningAsk {
     pub(super) fn address(&self, field: &'static str, scheme: &str) -> Result<Option<String>, Fault> {
         let Some(text) = self.text(field)? else { return Ok(None) };
         let address = decoded(text).into_owned();
-        let is_one = address.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-        if is_one {
+        let bucket = address.strip_prefix(scheme).and_then(|rest| rest.split('/').next()).unwrap_or_default();
+        if is_bucket(bucket) {
             return Ok(Some(address));
         }
         Err(refused(field, format!("must be the address of a file in a bucket at {}, {scheme}bucket/file", self.slug)))
