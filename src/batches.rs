@@ -31,6 +31,7 @@ pub(crate) use runner::Runner;
 pub(crate) use spool::{BadLine, Spool, SpooledLine};
 
 use crate::downloads::Downloads;
+use crate::job_kind;
 use gateway_domain::ports::{Blobs, Jobs, OwnedObjects};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,9 +84,9 @@ pub(crate) struct BatchSettings {
 /// Kinds of blobs that are written when it is too late to refuse them.
 pub(crate) const NEVER_REFUSED: &[&str] = &[LOG, RESULT];
 
-/// What jobs of batches are called that nodes of this deployment make and run. Made once for a process, and never freed.
+/// What jobs of batches are called that nodes of this deployment make and run.
 pub(crate) fn job_of(deployment: Option<&str>) -> &'static str {
-    deployment.map_or(JOB, |slug| Box::leak(format!("{JOB}@{slug}").into_boxed_str()))
+    job_kind::of_deployment(JOB, deployment)
 }
 
 /// Where batches lie, and what they are run by.

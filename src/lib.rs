@@ -17,6 +17,7 @@ mod health;
 mod ids;
 mod in_flight;
 mod issuers;
+mod job_kind;
 mod kept_objects;
 mod kept_responses;
 mod limits;

@@ -4,8 +4,8 @@
 use super::schedule::{self, BatchLook, NextLook, WatchEnd, WatchMoment, WatchProgress, WatchTimes};
 use super::{BookingId, now_secs};
 use crate::batches::ObjectOwner;
-use crate::clock;
 use crate::metrics::Metrics;
+use crate::{clock, job_kind};
 use gateway_domain::ports::{
     Enqueued, Job, JobBounds, JobEnd, JobLease, JobStanding, Jobs, LeasedJob, MOST_JOB_BYTES, NewJob, PartBound,
     StoreError, Vault,
@@ -110,7 +110,7 @@ const fn outcome(end: WatchEnd) -> &'static str {
 }
 
 impl BatchWatches {
-    /// Made once for a process; what rows of a deployment are called is never freed.
+    /// Made once for a process.
     pub(crate) fn new(
         rows: WatchRows,
         settings: WatchSettings<'_>,
@@ -126,7 +126,7 @@ impl BatchWatches {
         // There from the start: what is not there cannot be seen to grow.
         OUTCOMES.iter().for_each(|outcome| drop(looks.with_label_values(&[outcome])));
         Unwatched::ALL.iter().for_each(|why| drop(unwatched.with_label_values(&[why.label()])));
-        let kind = deployment.map_or(KIND, |slug| Box::leak(format!("{KIND}@{slug}").into_boxed_str()));
+        let kind = job_kind::of_deployment(KIND, deployment);
         Ok(Self { rows, kind, times, lease, looks, unwatched })
     }
 
@@ -140,11 +140,9 @@ impl BatchWatches {
         (self.times.every / 4).clamp(ROUNDS.0, ROUNDS.1)
     }
 
-    /// Writes down, sealed, what it takes to look at it. Where that cannot be done it is counted when somebody looks.
+    /// Writes down, sealed, what it takes to look at it, which is for whoever finds that they are on. Where that cannot be
+    /// done it is counted when somebody looks.
     pub(crate) async fn note(&self, work: WatchedWork, text: &str) {
-        if !self.are_on() {
-            return;
-        }
         let payload = self.rows.vault.seal(text);
         if payload.len() > MOST_JOB_BYTES {
             return self.leave(work, Unwatched::Large, "its request is too large to be kept");

@@ -3,8 +3,10 @@
 
 use super::headers::GatewayHeaders;
 use super::kept_ask::KeptAsk;
+use super::own_objects;
 use super::request::Request;
 use super::routing::Routing;
+use crate::bookings::{BatchWatches, BookingId, WatchedWork};
 use gateway_domain::id::WorkspaceId;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -17,19 +19,35 @@ pub(crate) struct WatchRow {
     pub(crate) ask: KeptAsk,
 }
 
+/// A batch that a client just made at a provider.
+pub(crate) struct MadeBatch<'a> {
+    pub(crate) asked: (&'a Request, &'a Routing),
+    pub(crate) client: (&'a HeaderMap, &'a [String]),
+    pub(crate) id: BookingId,
+    /// The provider's own id.
+    pub(crate) native: &'a str,
+}
+
+impl MadeBatch<'_> {
+    /// Has it counted though nobody looks at it again.
+    pub(crate) async fn watch(self, watches: &BatchWatches) {
+        // Where nobody looks nothing is written down.
+        if watches.are_on() {
+            let row = WatchRow::of(self.asked, self.client, self.native);
+            watches.note(WatchedWork { id: self.id, owner: own_objects::owner(self.asked.0) }, &row.written()).await;
+        }
+    }
+}
+
 impl WatchRow {
     /// Of the client's headers only what says how a provider is asked is kept.
-    pub(crate) fn of(
-        (request, routing): (&Request, &Routing),
-        (client, aliases): (&HeaderMap, &[String]),
-        native: &str,
-    ) -> Self {
+    fn of((request, routing): (&Request, &Routing), (client, aliases): (&HeaderMap, &[String]), native: &str) -> Self {
         let mut ask = KeptAsk::of((request, routing), client, aliases);
         ask.keep_headers(|name| GatewayHeaders::reads(name, aliases));
         Self { native: native.to_owned(), ask }
     }
 
-    pub(crate) fn written(&self) -> String {
+    fn written(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 

@@ -111,12 +111,18 @@ pub(super) fn serve(
     Ok(())
 }
 
+/// Whether this process takes leave, for what goes on until then.
+fn leaving(drain: &Arc<Drain>) -> Box<dyn Fn() -> bool + Send + Sync> {
+    let drain = drain.clone();
+    Box::new(move || drain.is_draining())
+}
+
 /// What runs batches in this process, until it takes leave.
 fn runner(gateway: &Gateway, drain: &Arc<Drain>) -> Runner {
-    let (batches, live, drain) = (gateway.batches.clone(), gateway.live.clone(), drain.clone());
+    let (batches, live) = (gateway.batches.clone(), gateway.live.clone());
     let (budget, records, runs) = (gateway.budget.clone(), gateway.records.clone(), drain.runs());
     let node = gateway.calls.booked_records.node.as_str().into();
-    Runner { batches, live, budget, records, node, runs, draining: Box::new(move || drain.is_draining()) }
+    Runner { batches, live, budget, records, node, runs, draining: leaving(drain) }
 }
 
 /// Goes on with calls whose node fell silent, until the process takes leave.
@@ -129,8 +135,7 @@ fn take_over_calls(gateway: &Gateway, drain: &Arc<Drain>) {
         batches: gateway.batches.clone(),
         flight: gateway.flight.clone(),
     };
-    let drain = drain.clone();
-    taking.start(Box::new(move || drain.is_draining()));
+    taking.start(leaving(drain));
 }
 
 /// Looks at batches that clients made at providers, until the process takes leave.
@@ -142,8 +147,7 @@ fn watch_batches(gateway: &Gateway, drain: &Arc<Drain>) {
         issuers: gateway.issuers.clone(),
         batches: gateway.batches.clone(),
     };
-    let drain = drain.clone();
-    watcher.start(Box::new(move || drain.is_draining()));
+    watcher.start(leaving(drain));
 }
 
 /// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not wait

@@ -6,12 +6,12 @@ use super::lines::{line_request, route_of, stand_in};
 use super::results::BatchReader;
 use super::service::{ServiceCall, Services};
 use super::{DirectStop, bad, objects, own_objects};
-use crate::bookings::{BookingId, NativeMade, WatchedWork};
+use crate::bookings::{BookingId, NativeMade};
 use crate::clock;
 use crate::proxy::exchange::{CallParts, LineTarget};
 use crate::proxy::request::{LineMark, Request};
 use crate::proxy::routing::Routing;
-use crate::proxy::watch_row::WatchRow;
+use crate::proxy::watch_row::MadeBatch;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::kept_files::{FileOwner, kept_files, owner};
@@ -180,19 +180,13 @@ impl<'a> DirectBatches<'a> {
         let (keeper, owner) = (self.keeper(), own_objects::owner(request));
         let noting = self.calls.bookings.note_made(owner, (&keeper, &standing.id), &made);
         noting.await.map_err(|e| own_objects::fault(e.into()))?;
-        self.watch(&keeper, &standing.id).await;
+        if let Some(client) = self.client {
+            let client = (client, &*self.calls.delivery.settings.header_alias);
+            let (id, native) = (BookingId::of_batch(&keeper, &standing.id), &*standing.id);
+            MadeBatch { asked: self.asked, client, id, native }.watch(&self.calls.watches).await;
+        }
         let found = FoundBatch { standing, facts: BatchFacts::default(), made: Some(made), files: [None, None] };
         Ok(self.shown(&found))
-    }
-
-    /// It is counted though nobody looks at it again.
-    async fn watch(&self, keeper: &[u8], native: &str) {
-        let (watches, request) = (&self.calls.watches, self.asked.0);
-        let Some(client) = self.client.filter(|_| watches.are_on()) else { return };
-        let client = (client, &*self.calls.delivery.settings.header_alias);
-        let row = WatchRow::of(self.asked, client, native);
-        let id = BookingId::of_batch(keeper, native);
-        watches.note(WatchedWork { id, owner: own_objects::owner(request) }, &row.written()).await;
     }
 
     /// How many lines the file has; `None`: that does not matter, or cannot be said.

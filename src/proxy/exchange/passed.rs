@@ -3,11 +3,11 @@
 //! batches later is handed on, to be counted once they have ended. Reads no results.
 
 use super::Exchange;
-use crate::bookings::{BookingId, NativeMade, WatchedWork};
+use crate::bookings::{BookingId, NativeMade};
 use crate::clock;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::request::Request;
-use crate::proxy::watch_row::WatchRow;
+use crate::proxy::watch_row::MadeBatch;
 use crate::proxy::{objects, own_objects, target};
 use bytes::Bytes;
 use gateway_domain::Operation;
@@ -120,18 +120,10 @@ impl Exchange<'_> {
                 tracing::warn!(batch, error = %e, "that a provider's batch was made here is not noted: it will not be counted");
                 continue;
             }
-            self.note_watch(BookingId::of_batch(&keeper, &standing.id), &standing.id).await;
-        }
-    }
-
-    /// It is counted though nobody looks at it again.
-    async fn note_watch(&self, id: BookingId, native: &str) {
-        let watches = &self.parts.watches;
-        if watches.are_on() {
-            let (asked, aliases) = ((&*self.request, &self.routing), &*self.parts.delivery.settings.header_alias);
-            let client = (&self.client.view().req_header().headers, aliases);
-            let row = WatchRow::of(asked, client, native);
-            watches.note(WatchedWork { id, owner: own_objects::owner(self.request) }, &row.written()).await;
+            let asked = (&*self.request, &self.routing);
+            let client = (&self.client.view().req_header().headers, &*self.parts.delivery.settings.header_alias);
+            let (id, native) = (BookingId::of_batch(&keeper, &standing.id), &*standing.id);
+            MadeBatch { asked, client, id, native }.watch(&self.parts.watches).await;
         }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::metrics::Metrics;
 use crate::peers::Peers;
-use crate::{clock, ids};
+use crate::{clock, ids, job_kind};
 use ahash::AHashMap;
 use gateway_domain::ports::{JobBounds, JobEnd, JobLease, Jobs, LeasedJob, NewJob, StoreError, Vault};
 use gateway_domain::{Fault, FaultKind, OrgId};
@@ -92,7 +92,7 @@ pub(crate) struct CallRows {
 }
 
 impl NotedCalls {
-    /// Calls of a deployment are taken over by its own nodes. Made once for a process; what they are called is never freed.
+    /// Calls of a deployment are taken over by its own nodes. Made once for a process.
     pub(crate) fn new(
         CallRows { jobs, vault, runtime }: CallRows,
         deployment: Option<&str>,
@@ -103,7 +103,7 @@ impl NotedCalls {
         let taken = IntCounterVec::new(Opts::new("gateway_realtime_calls_taken_total", help), &["outcome"])?;
         metrics.register(Box::new(taken.clone()))?;
         TakenFor::ALL.iter().for_each(|outcome| drop(taken.with_label_values(&[outcome.label()])));
-        let kind = deployment.map_or(KIND, |slug| Box::leak(format!("{KIND}@{slug}").into_boxed_str()));
+        let kind = job_kind::of_deployment(KIND, deployment);
         Ok(Arc::new(Self { jobs, vault, kind, held: Mutex::default(), peers, taken, runtime }))
     }
 
