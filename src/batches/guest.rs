@@ -46,9 +46,8 @@ pub(crate) struct BookedAnswer {
     pub(crate) native: Option<Bytes>,
     /// Guardrails have their say of it before it is told.
     pub(crate) judged: Option<AnswerToJudge>,
-    /// False: an earlier run may have counted it, and nobody can say.
-    pub(crate) is_counted: bool,
-    /// That it is counted with, where that is to be found again.
+    /// What a line that comes by the door is counted with. `None`: it is not, since an earlier run may have counted it and
+    /// nobody can say. Who makes records without that door says nothing here.
     pub(crate) record: Option<LineRecord>,
 }
 

@@ -144,7 +144,7 @@ impl LineSender {
 
     /// Sends a line to the door for something else than to be asked; what is told of it, and what it cost.
     pub(super) async fn done(&self, number: u64, body: Bytes, task: LineTask) -> Result<(Bytes, i64), DoorRefusal> {
-        let is_counted = matches!(&task, LineTask::Booked(booked) if booked.is_counted);
+        let is_counted = matches!(&task, LineTask::Booked(booked) if booked.record.is_some());
         let call = LineCall {
             endpoint: self.endpoint.to_string(),
             key: self.key,

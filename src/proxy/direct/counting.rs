@@ -188,7 +188,6 @@ impl BatchReader<'_> {
             usage: answer.usage,
             native: None,
             judged: None,
-            is_counted: true,
             record: None,
         };
         book(self.calls, (&read.request, self.asked.1), &booked).await.map(Some)

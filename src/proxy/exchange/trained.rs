@@ -102,16 +102,7 @@ async fn record_of(
     let trained = u32::try_from(job.trained_tokens).unwrap_or(u32::MAX);
     let usage = Usage { detail: UsageDetail { trained, ..UsageDetail::default() }, ..Usage::default() };
     let (model, usage) = (Some(job.model), Some(usage));
-    let booked = BookedAnswer {
-        status: 200,
-        asked: None,
-        model,
-        usage,
-        native: None,
-        judged: None,
-        is_counted: true,
-        record: None,
-    };
+    let booked = BookedAnswer { status: 200, asked: None, model, usage, native: None, judged: None, record: None };
     let mut record = book(parts, asked, &booked).await.ok()?;
     record.operation.rename(Operation::Finetune.name());
     let mut metadata: serde_json::Map<String, serde_json::Value> =

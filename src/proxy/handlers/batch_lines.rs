@@ -62,10 +62,8 @@ struct ToldAnswer<'a> {
 }
 
 /// One that is found again where a run must know whether it was written.
-fn named(mut record: Box<LogRecord>, by: Option<&LineRecord>) -> Box<LogRecord> {
-    if let Some(by) = by {
-        (record.id, record.created_at) = (by.id, Timestamp(by.at));
-    }
+fn named(mut record: Box<LogRecord>, by: &LineRecord) -> Box<LogRecord> {
+    (record.id, record.created_at) = (by.id, Timestamp(by.at));
     record
 }
 
@@ -101,25 +99,28 @@ impl Gateway {
         }
         let routing = self.prepare(request).await?;
         let line = LedLine { request, routing: &routing, client };
-        let is_counted = booked.is_counted && !self.was_counted(line.request, booked.record.as_ref()).await;
+        let counts = match &booked.record {
+            Some(record) if !self.was_counted(line.request, record).await => Some(record),
+            _ => None,
+        };
         let read = match (&booked.native, &booked.judged) {
             (Some(native), _) => LineTarget::of(line.request, &routing)?.read(booked.status, native),
             (None, Some(AnswerToJudge { told: Some(told), .. })) => {
                 LineRead { status: booked.status, body: told.clone(), usage: booked.usage, model: booked.model.clone() }
             }
             _ => {
-                if is_counted {
+                if let Some(by) = counts {
                     let record = book(&self.calls, (request, &routing), booked).await?;
-                    ctx.records.push(named(record, booked.record.as_ref()));
+                    ctx.records.push(named(record, by));
                 }
-                return Ok(json!({ "counted": is_counted }).to_string().into());
+                return Ok(json!({ "counted": counts.is_some() }).to_string().into());
             }
         };
         let (told, notes) = self.judged(line, booked.judged.as_ref(), &read).await?;
-        if is_counted {
+        if let Some(by) = counts {
             let (status, model, usage) = (read.status, read.model.clone(), read.usage);
             let read = BookedAnswer { status, model, usage, native: None, judged: None, ..booked.clone() };
-            let mut record = named(book(&self.calls, (request, &routing), &read).await?, booked.record.as_ref());
+            let mut record = named(book(&self.calls, (request, &routing), &read).await?, by);
             record.status = told.status;
             record.fault = record.fault.or(told.is_denied.then_some(DENIED_TYPE));
             ctx.records.push_noted(record, notes);
@@ -133,10 +134,8 @@ impl Gateway {
     }
 
     /// Whether an earlier run counted a line, or must be held to have done so, since nothing may be paid for twice.
-    async fn was_counted(&self, request: &Request, record: Option<&LineRecord>) -> bool {
-        let Some((record, node)) = record.and_then(|record| Some((record, record.doubted_by.as_deref()?))) else {
-            return false;
-        };
+    async fn was_counted(&self, request: &Request, record: &LineRecord) -> bool {
+        let Some(node) = record.doubted_by.as_deref() else { return false };
         let CallParts { bookings, booked_records, .. } = &*self.calls;
         let unsure = UnsureLines::of(node, record.at);
         if bookings.is_of_this_process(&unsure, &booked_records.node) {

@@ -274,8 +274,7 @@ impl AnswerBook {
             LineEnd::Other(other) => (200, Some(other.body)),
         };
         let judged = judges.then(|| to_judge(said, None));
-        let (asked, is_counted) = (None, record.is_some());
-        let booked = BookedAnswer { status, asked, model: None, usage: None, native, judged, is_counted, record };
+        let booked = BookedAnswer { status, asked: None, model: None, usage: None, native, judged, record };
         match self.sender.read(number, body, booked).await {
             Some((read, cost)) => Ok(answered_line(self.sender.batch, &custom_id, number, &read, cost)),
             None => Ok(without(UNREADABLE)),

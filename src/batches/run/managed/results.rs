@@ -274,7 +274,7 @@ impl SettledAnswers<'_> {
         let told = usage.map(|usage| LineUsage { input: usage.prompt(), output: usage.completion() });
         let (number, asked, model) = (place.number, place.asked, body.and_then(|body| body.model));
         let is_counted = record.is_some();
-        let booked = BookedAnswer { status, asked, model, usage, native: None, judged: None, is_counted, record };
+        let booked = BookedAnswer { status, asked, model, usage, native: None, judged: None, record };
         let cost = if is_counted { self.sender.book(number, booked).await } else { 0 };
         LineDone { number, is_good, usage: told.unwrap_or_default(), cost, line }
     }
@@ -297,8 +297,7 @@ impl SettledAnswers<'_> {
         let usage = body.as_ref().and_then(NativeAnswerBody::used);
         let model = body.and_then(|body| body.model);
         let judged = Some(to_judge(said, told));
-        let is_counted = record.is_some();
-        let booked = BookedAnswer { status, asked, model, usage, native: None, judged, is_counted, record };
+        let booked = BookedAnswer { status, asked, model, usage, native: None, judged, record };
         let batch = self.sender.batch;
         Ok(match self.sender.read(number, content, booked).await {
             Some((read, cost)) => answered_line(batch, &custom_id, number, &read, cost),
