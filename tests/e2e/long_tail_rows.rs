@@ -24,17 +24,17 @@ const NOTES: Rows = &[
     (
         "11",
         &[
-            "long_tail::oracle_hears_of_the_compartment",
-            "long_tail::oracle_is_signed_with_a_users_key",
-            "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so",
+            "long_tail_clouds::oracle_hears_of_the_compartment",
+            "long_tail_clouds::oracle_is_signed_with_a_users_key",
+            "long_tail_clouds::oracle_chats_in_its_own_way_where_a_setting_says_so",
             "golden/oracle/stream-own-cohere",
             "long_tail_areas::vectors_and_rerank_of_oracle_name_the_compartment",
         ],
     ),
     ("12", &["golden/reka-ai/unary-older-api"]),
     ("13", &["long_tail::models_of_workers_ai_keep_their_at_sign"]),
-    ("14", &["long_tail::models_without_chat_are_reached_by_responses"]),
-    ("15", &["long_tail::triton_is_called_in_either_of_its_ways"]),
+    ("14", &["long_tail_shapes::models_without_chat_are_reached_by_responses"]),
+    ("15", &["long_tail_shapes::triton_is_called_in_either_of_its_ways"]),
 ];
 
 const CHECKED: &str = "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given";
@@ -43,7 +43,7 @@ const CHECKED: &str = "long_tail::a_name_in_an_address_is_checked_wherever_it_is
 const ADDRESSES: Rows = &[
     ("workers-ai", &[CHECKED, "long_tail::models_of_workers_ai_keep_their_at_sign"]),
     ("cortex", &[CHECKED, "long_tail::snowflake_hears_what_kind_of_token_it_gets"]),
-    ("oracle", &[CHECKED, "long_tail::oracle_hears_of_the_compartment"]),
+    ("oracle", &[CHECKED, "long_tail_clouds::oracle_hears_of_the_compartment"]),
     ("databricks", &[CHECKED, "long_tail::content_of_databricks_comes_as_text"]),
     ("byteplus", &[CHECKED, "long_tail::byteplus_is_called_in_its_region", "golden/byteplus/unary-china"]),
     ("huggingface", &["long_tail::hugging_faces_address_may_be_ones_own"]),
@@ -53,7 +53,10 @@ const ADDRESSES: Rows = &[
 const SHAPES: Rows = &[
     (
         "stability-ai images",
-        &["long_tail::pictures_and_sound_of_other_shapes_are_made_and_billed", "golden/stability-ai/error-filtered"],
+        &[
+            "long_tail_shapes::pictures_and_sound_of_other_shapes_are_made_and_billed",
+            "golden/stability-ai/error-filtered",
+        ],
     ),
     ("stability-ai image edits", &["long_tail_areas::pictures_are_changed_in_the_words_of_their_providers"]),
     (
@@ -86,7 +89,7 @@ const SHAPES: Rows = &[
     ("openrouter transcription", &["long_tail_areas::openrouter_hears_sound_in_json_and_its_figure_is_the_cost"]),
     ("oracle embeddings", &["long_tail_areas::vectors_and_rerank_of_oracle_name_the_compartment"]),
     ("together-ai images", &["golden/together-ai/unary-pictures"]),
-    ("minimax speech", &["long_tail::pictures_and_sound_of_other_shapes_are_made_and_billed"]),
+    ("minimax speech", &["long_tail_shapes::pictures_and_sound_of_other_shapes_are_made_and_billed"]),
     ("google images", &["golden/google/unary-picture", "golden/google/error-picture-size"]),
     ("google image edits", &["golden/google/unary-edit"]),
     ("google speech", &["golden/google/unary-speech-pcm", "golden/google/error-speech-mp3"]),
@@ -137,11 +140,11 @@ const PASSED: Rows = &[
 
 /// Sections of a single family each.
 const SECTIONS: Rows = &[
-    ("Chat by Responses", &["long_tail::models_without_chat_are_reached_by_responses"]),
-    ("Perplexity", &["long_tail::perplexity_is_asked_by_responses_and_its_own_figure_is_the_cost"]),
-    ("Bedrock's open models", &["long_tail::bedrocks_open_models_are_signed_and_claude_hears_messages"]),
+    ("Chat by Responses", &["long_tail_shapes::models_without_chat_are_reached_by_responses"]),
+    ("Perplexity", &["long_tail_shapes::perplexity_is_asked_by_responses_and_its_own_figure_is_the_cost"]),
+    ("Bedrock's open models", &["long_tail_clouds::bedrocks_open_models_are_signed_and_claude_hears_messages"]),
     ("Claude Platform on AWS", &["long_tail_areas::claude_on_aws_is_signed_and_told_its_workspace"]),
-    ("Amazon SageMaker", &["long_tail::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais"]),
+    ("Amazon SageMaker", &["long_tail_clouds::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais"]),
     ("No longer served", &["long_tail_areas::a_service_that_ended_says_so"]),
 ];
 

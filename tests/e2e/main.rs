@@ -6,6 +6,8 @@
 mod harness;
 
 #[cfg(test)]
+mod admin_rules;
+#[cfg(test)]
 mod agent_cards;
 #[cfg(test)]
 mod agent_clocks;
@@ -48,6 +50,8 @@ mod bodies;
 mod bound_ids;
 #[cfg(test)]
 mod browsers;
+#[cfg(test)]
+mod budget_rules;
 #[cfg(test)]
 mod budgets;
 #[cfg(test)]
@@ -172,7 +176,11 @@ mod load;
 #[cfg(test)]
 mod long_tail;
 mod long_tail_areas;
+#[cfg(test)]
+mod long_tail_clouds;
 mod long_tail_rows;
+#[cfg(test)]
+mod long_tail_shapes;
 #[cfg(test)]
 mod loss;
 #[cfg(test)]
@@ -289,9 +297,15 @@ mod realtime;
 #[cfg(test)]
 mod realtime_calls;
 #[cfg(test)]
+mod realtime_ends;
+#[cfg(test)]
+mod realtime_frames;
+#[cfg(test)]
 mod realtime_guardrails;
 #[cfg(test)]
 mod realtime_keys;
+#[cfg(test)]
+mod realtime_openings;
 #[cfg(test)]
 mod realtime_paths;
 #[cfg(test)]
@@ -335,6 +349,10 @@ mod shield;
 mod shutdown;
 #[cfg(test)]
 mod sso;
+#[cfg(test)]
+mod sso_attacks;
+#[cfg(test)]
+mod sso_people;
 #[cfg(test)]
 mod startup;
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! Realtime sessions: keys, models and limits before they open, each response counted while they last, and their ends.
+//! Realtime sessions: each response is counted while they last, and refused or ended where a limit says so. The scripted
+//! providers here serve the tests of how sessions open, pass frames and end, and know none of these.
 
-use crate::harness::{Gateway, LiveProvider, Said, Socket, WORKSPACE_KEY, eventually, stand_at_noon, with};
+use crate::harness::{Gateway, LiveProvider, Said, Socket, WORKSPACE_KEY, eventually, stand_at_noon};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
-use tokio::io::AsyncWriteExt;
-use tokio_tungstenite::tungstenite::Message;
 
-const PATH: &str = "/v1/realtime?model=gpt-realtime";
+pub(crate) const PATH: &str = "/v1/realtime?model=gpt-realtime";
 
 /// What providers of these tests heard, in order.
 #[derive(Clone, Default)]
@@ -26,7 +25,7 @@ impl Heard {
     }
 }
 
-fn created() -> Value {
+pub(crate) fn created() -> Value {
     let heard = json!({ "input": { "transcription": { "model": "whisper-1" } } });
     let session = json!({ "type": "realtime", "id": "sess_1", "model": "gpt-realtime-2025-08-28", "audio": heard });
     json!({ "type": "session.created", "event_id": "event_0", "session": session })
@@ -89,7 +88,51 @@ pub(crate) async fn answering(tokens: u64) -> (LiveProvider, Heard) {
     (provider, heard)
 }
 
-fn config(provider: &LiveProvider) -> String {
+/// Holds each response until it is told to go on.
+pub(crate) async fn holding() -> (LiveProvider, Heard, tokio::sync::watch::Sender<u32>) {
+    let heard = Heard::default();
+    let (go, goes) = tokio::sync::watch::channel(0);
+    let noted = heard.clone();
+    let provider = LiveProvider::scripted(move |mut socket| {
+        let (heard, mut goes) = (noted.clone(), goes.clone());
+        async move {
+            socket.say(&created()).await;
+            let mut ended = 0;
+            let mut running = Vec::new();
+            loop {
+                tokio::select! {
+                    said = socket.next() => match said {
+                        Said::Event(event) => {
+                            heard.note(&event);
+                            if event["type"] == "response.create" {
+                                running.push(format!("resp_{}", running.len() + 1));
+                                let id = running.last().expect("one");
+                                socket.say(&begun(id)).await;
+                                socket.say(&delta(id, &"word ".repeat(20))).await;
+                            }
+                        }
+                        Said::Close(told) => heard.note(&json!({ "closed": told.map(|(code, _)| code) })),
+                        Said::Gone => {
+                            heard.note(&json!({ "gone": true }));
+                            return;
+                        }
+                        _ => {}
+                    },
+                    _ = goes.changed() => {
+                        while ended < *goes.borrow() as usize {
+                            ended += 1;
+                            socket.say(&done(&format!("resp_{ended}"), "completed", &plain(10))).await;
+                        }
+                    }
+                }
+            }
+        }
+    })
+    .await;
+    (provider, heard, go)
+}
+
+pub(crate) fn config(provider: &LiveProvider) -> String {
     json!({ "provider": "openai", "api_key": "sk-upstream", "custom_host": provider.url() }).to_string()
 }
 
@@ -282,50 +325,6 @@ async fn a_budget_that_runs_out_ends_a_session_by_rule() {
     assert_eq!((refused.status, &refused.body["error"]["code"]), (412, &json!("budget_exhausted")));
 }
 
-/// Holds each response until it is told to go on.
-pub(crate) async fn holding() -> (LiveProvider, Heard, tokio::sync::watch::Sender<u32>) {
-    let heard = Heard::default();
-    let (go, goes) = tokio::sync::watch::channel(0);
-    let noted = heard.clone();
-    let provider = LiveProvider::scripted(move |mut socket| {
-        let (heard, mut goes) = (noted.clone(), goes.clone());
-        async move {
-            socket.say(&created()).await;
-            let mut ended = 0;
-            let mut running = Vec::new();
-            loop {
-                tokio::select! {
-                    said = socket.next() => match said {
-                        Said::Event(event) => {
-                            heard.note(&event);
-                            if event["type"] == "response.create" {
-                                running.push(format!("resp_{}", running.len() + 1));
-                                let id = running.last().expect("one");
-                                socket.say(&begun(id)).await;
-                                socket.say(&delta(id, &"word ".repeat(20))).await;
-                            }
-                        }
-                        Said::Close(told) => heard.note(&json!({ "closed": told.map(|(code, _)| code) })),
-                        Said::Gone => {
-                            heard.note(&json!({ "gone": true }));
-                            return;
-                        }
-                        _ => {}
-                    },
-                    _ = goes.changed() => {
-                        while ended < *goes.borrow() as usize {
-                            ended += 1;
-                            socket.say(&done(&format!("resp_{ended}"), "completed", &plain(10))).await;
-                        }
-                    }
-                }
-            }
-        }
-    })
-    .await;
-    (provider, heard, go)
-}
-
 #[tokio::test]
 async fn a_response_beyond_a_limit_is_refused_and_the_session_goes_on() {
     stand_at_noon();
@@ -398,336 +397,4 @@ async fn a_response_that_begins_by_itself_is_cancelled_where_limits_refuse_it() 
     assert_eq!(session["realtime"]["ended"], "rate_limit_exceeded", "{session}");
     let tokens: Vec<_> = parts.iter().map(|part| part["metrics"]["total_units"].as_u64()).collect();
     assert_eq!(tokens.iter().flatten().sum::<u64>(), 1_204, "what it used until then counts: {tokens:?}");
-}
-
-#[tokio::test]
-async fn models_that_may_not_be_used_do_not_go_up() {
-    let gateway = Gateway::start().await;
-    let (provider, heard) = answering(4).await;
-    gateway.admin().provider("main", "openai", Some(&provider.url())).await;
-    let models = json!({ "allow_all_models": false, "models": [{ "slug": "gpt-realtime", "enabled": true }] });
-    gateway.admin().put("/integrations/main-integration/integration-models", &models).await.expect(200);
-    let key = ("x-gateway-api-key", WORKSPACE_KEY);
-    let refused =
-        Socket::open(gateway.proxy, "/v1/realtime?model=@main/gpt-dear", &[key]).await.expect_err("not this one");
-    assert_eq!(refused.status, 400, "{}", refused.body);
-    let mut client =
-        Socket::open(gateway.proxy, "/v1/realtime?model=@main/gpt-realtime", &[key]).await.expect("this one");
-    assert_eq!(provider.seen()[0].target, "/v1/realtime?model=gpt-realtime", "the slug is for the gateway");
-    for (id, update) in [
-        ("a", json!({ "type": "session.update", "session": { "model": "gpt-dear" } })),
-        (
-            "b",
-            json!({ "type": "session.update", "session": { "audio": { "input": { "transcription": { "model": "dear" } } } } }),
-        ),
-        ("c", json!({ "type": "response.create", "response": { "model": "gpt-dear" } })),
-        (
-            "d",
-            json!({ "type": "transcription_session.update", "session": { "input_audio_transcription": { "model": "dear" } } }),
-        ),
-    ] {
-        client.say(&with(update, json!({ "event_id": id }))).await;
-        let error = client.event("error").await;
-        assert_eq!((&error["error"]["event_id"], &error["error"]["code"]), (&json!(id), &json!("model_not_permitted")));
-    }
-    client.say(&json!({ "type": "session.update", "session": { "model": "gpt-realtime" } })).await;
-    client.say(&create()).await;
-    client.event("response.done").await;
-    assert_eq!(heard.kinds(), ["session.update", "response.create"]);
-    client.close(1000, "").await;
-}
-
-#[tokio::test]
-async fn a_session_is_led_to_no_model_that_its_key_may_not_call() {
-    let gateway = Gateway::start().await;
-    let (provider, heard) = answering(4).await;
-    gateway.admin().provider("main", "openai", Some(&provider.url())).await;
-    let (id, key) = gateway.admin().workspace_key("held", json!({ "allowed_models": ["gpt-realtime"] })).await;
-    let key = ("x-gateway-api-key", key.as_str());
-    let refused =
-        Socket::open(gateway.proxy, "/v1/realtime?model=@main/gpt-dear", &[key]).await.expect_err("not this one");
-    assert_eq!(refused.status, 403, "{}", refused.body);
-    let mut client =
-        Socket::open(gateway.proxy, "/v1/realtime?model=@main/gpt-realtime", &[key]).await.expect("this one");
-    let led = json!({ "type": "session.update", "event_id": "a", "session": { "model": "gpt-dear" } });
-    client.say(&led).await;
-    let error = client.event("error").await;
-    assert_eq!((&error["error"]["event_id"], &error["error"]["code"]), (&json!("a"), &json!("model_not_permitted")));
-    client.say(&create()).await;
-    client.event("response.done").await;
-    assert_eq!(heard.kinds(), ["response.create"]);
-    // In force in the session that is open.
-    gateway.admin().put(&format!("/api-keys/{id}"), &json!({ "allowed_models": ["other"] })).await.expect(200);
-    client.say(&create()).await;
-    client.event("error").await;
-    assert_eq!(heard.kinds(), ["response.create"]);
-}
-
-#[tokio::test]
-async fn a_browser_brings_its_key_among_its_protocols() {
-    let gateway = Gateway::start().await;
-    let provider = LiveProvider::scripted(|mut socket| async move {
-        socket.say(&created()).await;
-        socket.end().await;
-    })
-    .await;
-    gateway.admin().provider("main", "openai", Some(&provider.url())).await;
-    let (_, key) = gateway.admin().workspace_key("page", json!({})).await;
-    let offered = format!("realtime, openai-insecure-api-key.{key}, openai-beta.realtime-v1");
-    let headers = [("sec-websocket-protocol", offered.as_str()), ("openai-beta", "realtime=v1")];
-    let headers = [&headers[..], &[("sec-websocket-extensions", "permessage-deflate")]].concat();
-    let opened = Socket::opened(gateway.proxy, "/v1/realtime?model=%40main%2Fgpt-realtime", &headers).await;
-    let (mut client, chosen) = opened.expect("it opens");
-    assert_eq!(chosen.as_deref(), Some("realtime"));
-    client.event("session.created").await;
-    let seen = provider.seen().pop().expect("it went up");
-    assert_eq!(seen.header("sec-websocket-protocol"), Some("realtime, openai-beta.realtime-v1"));
-    assert_eq!(seen.header("authorization"), Some("Bearer sk-managed"));
-    assert_eq!((seen.header("openai-beta"), seen.header("sec-websocket-extensions")), (Some("realtime=v1"), None));
-    assert!(!format!("{seen:?}").contains(&key), "the key stays here");
-    client.close(1000, "").await;
-    for protocol in ["realtime, openai-insecure-api-key.gw_nobody", "realtime"] {
-        let headers = [("sec-websocket-protocol", protocol)];
-        let refused = Socket::open(gateway.proxy, PATH, &headers).await.expect_err("nobody's");
-        assert_eq!((refused.status, refused.body["error"]["message"].is_string()), (401, true), "{}", refused.body);
-    }
-}
-
-#[tokio::test]
-async fn clients_of_azure_open_sessions_by_their_own_paths() {
-    let gateway = Gateway::start().await;
-    let (provider, _) = answering(30).await;
-    let integration = json!({
-        "name": "azure", "slug": "azure-integration", "ai_provider_id": "azure-openai", "key": "azure-key",
-        "create_default_provider": false,
-        "configurations": { "custom_host": format!("{}/openai", provider.root()), "azure_api_version": "2025-04-01-preview" },
-    });
-    gateway.admin().post("/integrations", &integration).await.expect(200);
-    let named = json!({ "name": "azure", "slug": "azure", "integration_id": "azure-integration" });
-    gateway.admin().post("/providers", &named).await.expect(200);
-    for (path, seen_path) in [
-        ("/v1/openai/realtime?api-version=2025-04-01-preview&deployment=gpt-realtime", "/openai/realtime?"),
-        ("/v1/realtime?model=gpt-realtime", "/openai/realtime?"),
-        ("/v1/openai/v1/realtime?model=gpt-realtime", "/openai/v1/realtime?"),
-    ] {
-        let headers = [("api-key", WORKSPACE_KEY), ("x-gateway-provider", "@azure")];
-        let trace = format!("azure-{}", path.len());
-        let headers = [&headers[..], &[("x-gateway-trace-id", trace.as_str())]].concat();
-        let mut client = Socket::open(gateway.proxy, path, &headers).await.unwrap_or_else(|e| panic!("{path}: {e:?}"));
-        client.say(&create()).await;
-        client.event("response.done").await;
-        client.close(1000, "").await;
-        client.end().await;
-        let seen = provider.seen().pop().expect("it went up");
-        assert!(seen.target.starts_with(seen_path), "{path}: {}", seen.target);
-        assert_eq!(seen.header("api-key"), Some("azure-key"), "{path}");
-        let (_, parts) = records(&gateway, &trace, 2).await;
-        assert_eq!(parts[0]["metrics"]["total_units"], 30, "{path}: {}", parts[0]);
-    }
-}
-
-#[tokio::test]
-async fn ends_are_told_both_ways() {
-    let gateway = Gateway::start().await;
-    let heard = Heard::default();
-    let noted = heard.clone();
-    let provider = LiveProvider::scripted(move |mut socket| {
-        let heard = noted.clone();
-        async move {
-            socket.say(&created()).await;
-            match socket.next().await {
-                Said::Event(event) if event["type"] == "end" => {
-                    socket.close(4002, "enough").await;
-                    heard.note(&json!({ "closed": socket.end().await.code() }));
-                }
-                Said::Event(event) if event["type"] == "die" => drop(socket),
-                Said::Close(told) => heard.note(&json!({ "closed": told })),
-                other => panic!("{other:?}"),
-            }
-        }
-    })
-    .await;
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "client-ends").await;
-    client.event("session.created").await;
-    client.close(4001, "over").await;
-    assert_eq!(client.end().await.code(), Some(4001), "its own word comes back");
-    eventually("the code comes up", || async { (heard.all() == [json!({ "closed": [4001, "over"] })]).then_some(()) })
-        .await;
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "provider-ends").await;
-    client.say(&json!({ "type": "end" })).await;
-    assert_eq!(client.end().await, Said::Close(Some((4002, "enough".to_owned()))));
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "provider-dies").await;
-    client.say(&json!({ "type": "die" })).await;
-    assert_eq!(client.end().await.code(), Some(1011));
-    for (trace, ended, by, code) in [
-        ("client-ends", "client", "client", 4001),
-        ("provider-ends", "provider", "provider", 4002),
-        ("provider-dies", "provider_gone", "provider", 1011),
-    ] {
-        let (session, _) = records(&gateway, trace, 1).await;
-        let note = &session["realtime"];
-        assert_eq!(
-            (&note["ended"], &note["closed_by"], &note["close_code"]),
-            (&json!(ended), &json!(by), &json!(code))
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_client_that_vanishes_pays_for_what_was_said_until_then() {
-    let gateway = Gateway::start().await;
-    let (provider, heard, _go) = holding().await;
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "vanished").await;
-    client.say(&create()).await;
-    client.event("response.output_text.delta").await;
-    drop(client);
-    eventually("the provider hears of it", || async { (heard.all().last()?["gone"] == true).then_some(()) }).await;
-    assert_eq!(heard.all()[1]["closed"], 1001, "{:?}", heard.all());
-    let (session, parts) = records(&gateway, "vanished", 2).await;
-    assert_eq!((&session["fault"], &session["realtime"]["ended"]), (&json!("client_gone"), &json!("client_gone")));
-    let part = &parts[0];
-    assert_eq!(part["realtime"]["status"], "cut", "{part}");
-    assert_eq!(part["metrics"]["res_units"], 25, "a token for four of its hundred characters: {part}");
-}
-
-#[tokio::test]
-async fn what_is_no_frame_or_no_event_does_not_pass() {
-    let gateway = Gateway::start().await;
-    let (provider, heard) = answering(4).await;
-    let mask = [1, 2, 3, 4];
-    let masked = |bytes: &[u8]| bytes.iter().enumerate().map(|(at, byte)| byte ^ mask[at % 4]).collect::<Vec<u8>>();
-    let frame = |first: u8, payload: &[u8]| {
-        let length = u8::try_from(payload.len()).expect("short");
-        [&[first, 0x80 | length][..], &mask, &masked(payload)].concat()
-    };
-    for (what, bytes, code) in [
-        ("unmasked", vec![0x81, 2, b'{', b'}'], 1002),
-        ("a reserved bit", frame(0xc1, b"{}"), 1002),
-        ("of no known kind", frame(0x83, b"{}"), 1002),
-        ("binary", frame(0x82, b"{}"), 1003),
-        ("no UTF-8", frame(0x81, &[0xff, 0xfe]), 1007),
-        ("huge", [&[0x81, 0xff][..], &(17_u64 << 20).to_be_bytes(), &mask].concat(), 1009),
-        ("goes on with nothing", frame(0x80, b"{}"), 1002),
-        ("half a code", frame(0x88, &[3]), 1002),
-    ] {
-        let mut client = open(&gateway, &provider, WORKSPACE_KEY, "foreign").await;
-        client.event("session.created").await;
-        client.bytes().write_all(&bytes).await.expect("the gateway reads");
-        assert_eq!(client.end().await.code(), Some(code), "{what}");
-    }
-    assert!(heard.kinds().iter().all(String::is_empty), "nothing went up but ends: {:?}", heard.all());
-    // What is no event is told of, and the session goes on.
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "goes-on").await;
-    for text in ["", "{", "[]", r#"{"type":"x","type":"response.create"}"#] {
-        client.send(Message::text(text)).await;
-        let error = client.event("error").await;
-        assert_eq!(error["error"]["code"], "invalid_event", "{text}");
-    }
-    client.send(Message::text(r#"{"type":"session.update","event_id":"mine","session":{"model":5}}"#)).await;
-    let error = client.event("error").await["error"].clone();
-    let told = (&error["code"], &error["event_id"], &error["message"]);
-    let message = json!("`session.model` of an event must be a string");
-    assert_eq!(told, (&json!("invalid_event"), &json!("mine"), &message));
-    // A message in pieces with a ping among them is one message.
-    let text = create().to_string();
-    let (one, two) = text.as_bytes().split_at(9);
-    let pieces = [frame(0x01, one), frame(0x89, b"ping"), frame(0x80, two)].concat();
-    client.bytes().write_all(&pieces).await.expect("the gateway reads");
-    client.event("response.done").await;
-    assert_eq!(heard.kinds().last().map(String::as_str), Some("response.create"));
-    client.close(1000, "").await;
-}
-
-#[tokio::test]
-async fn pings_are_answered_by_the_other_side() {
-    let gateway = Gateway::start().await;
-    let (provider, _) = answering(4).await;
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "ping").await;
-    client.event("session.created").await;
-    client.send(Message::Ping(b"there?".to_vec().into())).await;
-    assert_eq!(client.next().await, Said::Pong(b"there?".to_vec()));
-    client.close(1000, "").await;
-}
-
-#[tokio::test]
-async fn large_messages_pass_whole_and_a_client_that_does_not_read_is_let_go() {
-    let gateway = Gateway::with(&["--idle-timeout", "1s"]).await;
-    let provider = LiveProvider::scripted(|mut socket| async move {
-        let asked = socket.event("input_audio_buffer.append").await;
-        let sound = asked["audio"].as_str().expect("sound").to_owned();
-        socket.say(&json!({ "type": "response.output_audio.delta", "response_id": "r", "delta": sound })).await;
-        // More than all buffers between here and there.
-        while socket.say(&json!({ "type": "response.output_audio.delta", "response_id": "r", "delta": sound })).await {}
-    })
-    .await;
-    let mut client = open(&gateway, &provider, WORKSPACE_KEY, "slow").await;
-    let sound = "A".repeat(3 << 20);
-    client.say(&json!({ "type": "input_audio_buffer.append", "audio": sound })).await;
-    let back = client.next().await.event();
-    assert_eq!(back["delta"].as_str().map(str::len), Some(3 << 20));
-    let (session, _) = records(&gateway, "slow", 1).await;
-    assert_eq!(session["realtime"]["ended"], "client_gone", "{session}");
-    eventually("nothing is held", || async {
-        gateway.metrics().await.contains("gateway_buffered_bytes 0").then_some(())
-    })
-    .await;
-    drop(client);
-}
-
-#[tokio::test]
-async fn silence_and_age_end_a_session() {
-    let (provider, _) = answering(4).await;
-    for (flag, ended) in [("--realtime-idle", "idle"), ("--realtime-max-time", "too_long")] {
-        let gateway = Gateway::with(&[flag, "1s"]).await;
-        let mut client = open(&gateway, &provider, WORKSPACE_KEY, ended).await;
-        assert_eq!(client.end().await.code(), Some(1001), "{flag}");
-        let (session, _) = records(&gateway, ended, 1).await;
-        assert_eq!((&session["realtime"]["ended"], &session["realtime"]["close_code"]), (&json!(ended), &json!(1001)));
-    }
-}
-
-#[tokio::test]
-async fn a_key_that_is_taken_away_ends_its_sessions() {
-    let gateway = Gateway::start().await;
-    let (provider, _) = answering(4).await;
-    let (id, key) = gateway.admin().workspace_key("gone", json!({})).await;
-    let mut client = open(&gateway, &provider, &key, "revoked").await;
-    client.event("session.created").await;
-    gateway.admin().delete(&format!("/api-keys/{id}")).await.expect(200);
-    assert_eq!(client.end().await.code(), Some(1008));
-    let (session, _) = records(&gateway, "revoked", 1).await;
-    assert_eq!(session["realtime"]["ended"], "revoked");
-}
-
-#[tokio::test]
-async fn a_process_that_leaves_ends_quiet_sessions_and_waits_for_responses() {
-    let mut gateway = Gateway::start().await;
-    let (provider, _, go) = holding().await;
-    let mut quiet = open(&gateway, &provider, WORKSPACE_KEY, "quiet").await;
-    quiet.event("session.created").await;
-    let (busy_provider, _, busy_go) = holding().await;
-    let mut busy = open(&gateway, &busy_provider, WORKSPACE_KEY, "busy").await;
-    busy.say(&create()).await;
-    busy.event("response.created").await;
-    gateway.process.signal("TERM");
-    assert_eq!(quiet.end().await.code(), Some(1001));
-    busy_go.send_replace(1);
-    busy.event("response.done").await;
-    assert_eq!(busy.end().await.code(), Some(1001));
-    drop((quiet, busy, go));
-    assert!(gateway.process.exit(std::time::Duration::from_secs(30)).await.success());
-}
-
-#[tokio::test]
-async fn an_extension_that_nobody_asked_for_is_no_session() {
-    let gateway = Gateway::start().await;
-    let headers = &[("sec-websocket-extensions", "permessage-deflate")];
-    let provider = LiveProvider::answering(headers, |mut socket| async move {
-        socket.end().await;
-    })
-    .await;
-    let config = config(&provider);
-    let headers = [("x-gateway-api-key", WORKSPACE_KEY), ("x-gateway-config", config.as_str())];
-    let refused = Socket::open(gateway.proxy, PATH, &headers).await.expect_err("frames that nobody could read");
-    assert_eq!(refused.status, 502, "{}", refused.body);
 }

@@ -1,38 +1,33 @@
 //! A house of one or more nodes over a real database: requests go in as the ports hand them over, answers come
 //! out parsed. Time stands still unless a test moves it.
 
+mod asker;
+mod stand_ins;
+
+pub(crate) use asker::{Answer, Asker};
+
 use crate::described::ToldAnswers;
 use crate::standings::Counters;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use bytes::Bytes;
-use gateway_admin::{App, Bootstrapped, ClientAddr, Counting, Part, Quotas, Status, bootstrap, router, system_random};
-use gateway_domain::cloud::Grant;
+use gateway_admin::{App, Bootstrapped, Counting, Quotas, bootstrap, router, system_random};
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
-use gateway_domain::ports::{
-    Batch, BatchOutputs, BlobBounds, Changes, CredentialTrial, CredentialTrials, CredentialUntried, CredentialVerdict,
-    Doorkeeper, Fut, KeyLimit, KeyLimits, Live, LogStore, NamedMetadata, NewOutput, OutputStays, RecordIntake,
-    StoreError, TokenCount, TokenCounts, TokenSubject, Tokens, ToldUsage, TooBusyToCount, Vault,
-};
-use gateway_domain::price::price;
-use gateway_domain::record::{LogRecord, mask};
+use gateway_domain::ports::{Batch, BlobBounds, LogStore, Vault};
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::scope::SCOPES;
-use gateway_domain::snapshot::{Build, Key, Org, RowProblem, Snapshot};
-use gateway_domain::stranger::TurnedAway;
-use gateway_domain::token::{self, Claims, TokenError};
-use gateway_domain::{Dialect, IntegrationId, OrgId, Timestamp, WorkspaceId};
+use gateway_domain::snapshot::Org;
+use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
 use gateway_store::{Database, DatabaseUrl, DayFiles, KeyUseLog, MasterKey, Options, RowBlobs, SealingVault, open};
 use gateway_testing::Postgres;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http::Request;
 use serde_json::{Value, json};
-use smol_str::SmolStr;
+use stand_ins::{AllGood, Issuer, Node, OneBatch, Process, Straight, Unheard, Unlimited, WordCounts};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -62,176 +57,6 @@ pub(crate) fn now() -> Timestamp {
 
 pub(crate) fn in_seconds(seconds: i64) -> String {
     now().plus_micros(seconds * 1_000_000).to_string()
-}
-
-pub(crate) struct Process {
-    pub(crate) ready: Mutex<Result<(), String>>,
-    /// Why the part `journal` does less than it should.
-    pub(crate) trouble: Mutex<Option<String>>,
-    pub(crate) counting: Mutex<Counting>,
-}
-
-impl Status for Process {
-    fn counting(&self) -> Counting {
-        *self.counting.lock().expect("unpoisoned")
-    }
-
-    fn ready(&self) -> Result<(), String> {
-        self.ready.lock().expect("unpoisoned").clone()
-    }
-    fn version(&self) -> &str {
-        "9.9.9"
-    }
-    fn metrics(&self) -> String {
-        "# TYPE request_count counter\nrequest_count 3\n".to_owned()
-    }
-    fn parts(&self) -> Vec<Part> {
-        let trouble = self.trouble.lock().expect("unpoisoned").clone();
-        vec![Part::new("proxy", json!({ "requests_in_flight": 2 })), Part::new("journal", json!({})).troubled(trouble)]
-    }
-}
-
-/// The snapshot of one node, swapped as the program does it.
-pub(crate) struct Node {
-    snapshot: ArcSwap<Snapshot>,
-    writing: Mutex<()>,
-    vault: Arc<dyn Vault>,
-    trusted: Arc<Trusted>,
-}
-
-impl Live for Node {
-    fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshot.load_full()
-    }
-
-    fn publish(&self, changes: &Changes) -> Vec<RowProblem> {
-        let _one = self.writing.lock().expect("unpoisoned");
-        let current = self.snapshot.load_full();
-        if changes.revision <= current.revision {
-            return Vec::new();
-        }
-        let catalog = gateway_providers::catalog();
-        let build = Build { catalog, vault: &*self.vault, trusted: &self.trusted };
-        let (next, problems) = current.apply(changes, &build);
-        self.snapshot.store(Arc::new(next));
-        problems
-    }
-}
-
-impl NamedMetadata for Node {
-    fn named(&self, org: OrgId) -> Arc<[SmolStr]> {
-        self.snapshot().org(org).map_or_else(|| Arc::from([]), |org| org.analytics_metadata_keys.clone())
-    }
-}
-
-/// Hears of refused callers, and keeps nothing: who hears of them is tested with the whole program.
-struct Unheard;
-
-impl Doorkeeper for Unheard {
-    fn note(&self, _caller: TurnedAway) {}
-}
-
-/// Puts records into the store at once, as the writer would in time.
-struct Straight(Arc<dyn LogStore>);
-
-impl RecordIntake for Straight {
-    fn take(&self, mut records: Vec<LogRecord>) -> Fut<'_, Result<(), StoreError>> {
-        for record in &mut records {
-            let told = record.llm().and_then(|llm| llm.usage.zip(llm.card.as_ref()));
-            record.cost = told.and_then(|(usage, card)| price(&usage, Some(card), now()));
-            record.bodies.iter_mut().for_each(|bodies| bodies.settle());
-        }
-        Box::pin(async move { self.0.append(&records).await })
-    }
-
-    fn overhear(&self, dialect: Dialect, answer: &Bytes) -> ToldUsage {
-        let (usage, model) = gateway_providers::overheard(dialect, answer);
-        ToldUsage { usage, model }
-    }
-
-    fn mask_rules(&self, _status: u16) -> Option<&mask::Rules> {
-        static RULES: LazyLock<mask::Rules> = LazyLock::new(mask::Rules::default);
-        Some(&RULES)
-    }
-}
-
-/// Knows one form of token, `eyJ.<scopes with commas>.<workspace slug>`, and takes it for good: what makes a
-/// token good is tested where it is decided.
-struct Issuer;
-
-impl Tokens for Issuer {
-    fn key(&self, snapshot: &Snapshot, token: &str, hash: &KeyHash, _now: Timestamp) -> Result<Arc<Key>, TokenError> {
-        let org = snapshot.orgs().find(|o| &*o.slug == "default").expect("an organisation");
-        let parts: Vec<&str> = token.split('.').collect();
-        if parts[1] == "unknown" {
-            return Err(TokenError::UnknownKey(org.id));
-        }
-        let scopes: Vec<&str> = parts[1].split(',').collect();
-        let claims = json!({"exp": 4_000_000_000_u64, "scope": scopes, "gateway_workspace": parts[2], "sub": "ann"});
-        let claims = Claims::read(claims.as_object().expect("an object"))?;
-        let workspace = token::workspace(snapshot, org, &claims)?;
-        Ok(Arc::new(token::key(org, workspace, &claims, hash)))
-    }
-
-    fn named(&self, snapshot: &Snapshot, _token: &str) -> Option<OrgId> {
-        snapshot.orgs().find(|o| &*o.slug == "default").map(|o| o.id)
-    }
-
-    fn refresh(&self, _org: OrgId) -> Fut<'_, ()> {
-        Box::pin(async {})
-    }
-}
-
-/// Finds every credential good: who calls providers is tested with the whole program.
-struct AllGood;
-
-impl CredentialTrials for AllGood {
-    fn run<'a>(&'a self, _trial: &'a CredentialTrial) -> Fut<'a, Result<CredentialVerdict, CredentialUntried>> {
-        let verdict = CredentialVerdict { asked: "models", status: Some(200), millis: 1, models: Some(2), error: None };
-        Box::pin(async { Ok(verdict) })
-    }
-
-    fn header<'a>(&'a self, _grant: &'a Arc<Grant>) -> Fut<'a, Result<HeaderValue, String>> {
-        Box::pin(async { Ok(HeaderValue::from_static("Bearer t")) })
-    }
-}
-
-/// Counts nothing.
-struct Unlimited;
-
-impl KeyLimits for Unlimited {
-    fn limits_of<'a>(&'a self, _key: &'a Key) -> Fut<'a, Vec<KeyLimit>> {
-        Box::pin(async { Vec::new() })
-    }
-}
-
-/// Counts words, as no model does.
-struct WordCounts;
-
-impl TokenCounts for WordCounts {
-    fn count_tokens(&self, _: Option<String>, subject: TokenSubject) -> Fut<'_, Result<TokenCount, TooBusyToCount>> {
-        let (TokenSubject::Text(text) | TokenSubject::Request(text)) = subject;
-        let tokens = text.split_whitespace().count() as u64;
-        Box::pin(async move { Ok(TokenCount { tokens, tokenizer: "words", is_exact: false }) })
-    }
-}
-
-/// Keeps one batch for everybody, which is being judged.
-struct OneBatch;
-
-impl BatchOutputs for OneBatch {
-    fn replace_output<'a>(&'a self, new: NewOutput<'a>) -> Fut<'a, Result<Value, OutputStays>> {
-        let NewOutput { batch, file, .. } = new;
-        let told = json!({ "id": batch, "object": "batch", "status": "completed", "output_file_id": file });
-        Box::pin(async move {
-            match (batch, file) {
-                ("batch", "file") => Ok(told),
-                ("batch", _) => Err(OutputStays::NoFile),
-                ("ended", _) => Err(OutputStays::NotJudged("failed")),
-                _ => Err(OutputStays::NoBatch),
-            }
-        })
-    }
 }
 
 /// One node; `beside` opens another on the same store.
@@ -544,110 +369,6 @@ pub(crate) fn row(kind: Kind, id: Uuid, org: OrgId, slug: &str, doc: &Value) -> 
 
 fn master_key() -> MasterKey {
     MasterKey::from_text(&"07".repeat(32)).expect("a key")
-}
-
-/// Whoever asks the Admin API in a test: the one place where its requests are made.
-pub(crate) struct Asker<'a> {
-    house: &'a House,
-    key: Option<&'a str>,
-    /// In front of every path.
-    under: &'static str,
-    /// On every request.
-    headers: Vec<(HeaderName, String)>,
-    /// What every answer is that holds something; `None`: what each route says.
-    media_type: Option<&'static str>,
-}
-
-impl Asker<'_> {
-    /// As another client says it: below a path, with headers of its own, and with one media type for all answers.
-    pub(crate) fn speaking(
-        self,
-        under: &'static str,
-        headers: Vec<(HeaderName, String)>,
-        media_type: &'static str,
-    ) -> Self {
-        Self { under, headers, media_type: Some(media_type), ..self }
-    }
-
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.ask(Method::GET, path, None).await
-    }
-
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        self.ask(Method::POST, path, Some(body)).await
-    }
-
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
-        self.ask(Method::PUT, path, Some(body)).await
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        self.ask(Method::DELETE, path, None).await
-    }
-
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
-        self.ask_with(method, path, body, &[]).await
-    }
-
-    pub(crate) async fn ask_with(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<Value>,
-        headers: &[(HeaderName, &str)],
-    ) -> Answer {
-        let path = format!("{}{path}", self.under);
-        let path = if path.starts_with("/v1/") || path.starts_with("/v2/") { path } else { format!("/v1{path}") };
-        let mut request = Request::builder().method(method).uri(path).extension(ClientAddr(CLIENT));
-        request = request.header("user-agent", "suite");
-        if let Some(key) = self.key {
-            request = request.header("x-gateway-api-key", key);
-        }
-        for (name, value) in self.headers.iter().map(|(name, value)| (name, value.as_str())) {
-            request = request.header(name, value);
-        }
-        for (name, value) in headers {
-            request = request.header(name, *value);
-        }
-        let body = body.map_or_else(Body::empty, |b| Body::from(b.to_string()));
-        let answer = self.house.send(request.body(body).expect("a request")).await;
-        if let Some(media_type) = self.media_type.filter(|_| !answer.text.is_empty()) {
-            assert_eq!(answer.headers[header::CONTENT_TYPE], media_type, "{}", answer.text);
-        }
-        answer
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) text: String,
-}
-
-impl Answer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
-    }
-
-    pub(crate) fn expect(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text);
-        self.json()
-    }
-
-    /// A refusal in its documented form; returns the message.
-    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
-        let body = self.expect(status);
-        // SCIM has a form of its own, with no room for our codes.
-        if body["schemas"][0] == "urn:ietf:params:scim:api:messages:2.0:Error" {
-            assert_eq!(body["status"], status.to_string(), "{body}");
-            return text(&body["detail"]);
-        }
-        assert_eq!(body["success"], false, "{body}");
-        assert_eq!(body["data"]["errorCode"], code, "{body}");
-        assert!(body["request_id"].is_string(), "{body}");
-        text(&body["data"]["message"])
-    }
 }
 
 /// The secret part of an invite's link.

@@ -22,19 +22,19 @@ const SETTINGS: &[(&str, &str)] = &[
     ("databricks_serving_endpoint_name", "long_tail::content_of_databricks_comes_as_text"),
     ("byteplus_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
     ("huggingface_base_url", "long_tail::hugging_faces_address_may_be_ones_own"),
-    ("triton_api", "long_tail::triton_is_called_in_either_of_its_ways"),
+    ("triton_api", "long_tail_shapes::triton_is_called_in_either_of_its_ways"),
     ("oracle_region", "long_tail::a_name_in_an_address_is_checked_wherever_it_is_given"),
-    ("oracle_api_version", "long_tail::oracle_hears_of_the_compartment"),
-    ("oracle_serving_mode", "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so"),
-    ("oracle_api_format", "long_tail::oracle_chats_in_its_own_way_where_a_setting_says_so"),
-    ("oracle_compartment_id", "long_tail::oracle_hears_of_the_compartment"),
-    ("oracle_tenancy", "long_tail::oracle_is_signed_with_a_users_key"),
-    ("oracle_user", "long_tail::oracle_is_signed_with_a_users_key"),
-    ("oracle_fingerprint", "long_tail::oracle_is_signed_with_a_users_key"),
-    ("oracle_private_key", "long_tail::oracle_is_signed_with_a_users_key"),
+    ("oracle_api_version", "long_tail_clouds::oracle_hears_of_the_compartment"),
+    ("oracle_serving_mode", "long_tail_clouds::oracle_chats_in_its_own_way_where_a_setting_says_so"),
+    ("oracle_api_format", "long_tail_clouds::oracle_chats_in_its_own_way_where_a_setting_says_so"),
+    ("oracle_compartment_id", "long_tail_clouds::oracle_hears_of_the_compartment"),
+    ("oracle_tenancy", "long_tail_clouds::oracle_is_signed_with_a_users_key"),
+    ("oracle_user", "long_tail_clouds::oracle_is_signed_with_a_users_key"),
+    ("oracle_fingerprint", "long_tail_clouds::oracle_is_signed_with_a_users_key"),
+    ("oracle_private_key", "long_tail_clouds::oracle_is_signed_with_a_users_key"),
 ];
 
-const SAGEMAKER: &str = "long_tail::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais";
+const SAGEMAKER: &str = "long_tail_clouds::sagemaker_is_signed_on_its_own_path_and_given_a_token_on_openais";
 
 /// Families of which each setting stands in [`SETTINGS`]; those of the older clouds are seen in their own files.
 const SET_UP: &[&str] = &[

@@ -1,4 +1,4 @@
-//! What tells of people: a directory outside, and how they sign in.
+//! What tells of people: invites and seats, a directory outside, and how they sign in.
 
 use super::Story;
 use crate::harness::{merge, text};
@@ -7,6 +7,35 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
+
+pub(super) async fn members(story: &mut Story<'_>) {
+    let body = json!({"email": "Bo@example.com", "role": "admin", "workspaces": [{"id": "team", "role": "manager"}],
+        "workspace_api_key_details": {"scopes": ["completions.write"]}});
+    let made = story.send("POST /admin/users/invites", "/admin/users/invites", body).await;
+    let path = format!("/admin/users/invites/{}", text(&made["id"]));
+    let team = story.house.as_admin().get("/admin/workspaces/team").await.expect(200)["id"].clone();
+    let want = json!({"email": "bo@example.com", "role": "admin", "status": "pending",
+        "workspaces": [{"id": team, "role": "manager"}]});
+    story.shows(&path, want).await;
+    let token = text(&made["invite_link"]).split_once('#').expect("a token").1.to_owned();
+    let body = json!({"token": token, "first_name": "Bo", "last_name": "Ek"});
+    let user = story.send("POST /invites/accept", "/invites/accept", body).await;
+    story.told.insert(path, json!({"status": "accepted"}));
+    let key = text(&user["api_keys"][0]["id"]);
+    story.shows(&format!("/api-keys/{key}"), json!({"scopes": ["completions.write"], "user_id": user["id"]})).await;
+    let user = text(&user["id"]);
+    let path = format!("/admin/users/{user}");
+    let want = json!({"first_name": "Bo", "last_name": "Ek", "email": "bo@example.com", "role": "admin"});
+    story.shows(&path, want).await;
+    story.send("PUT /admin/users/{id}", &path, json!({"role": "member"})).await;
+    story.shows(&path, json!({"role": "member"})).await;
+    let seat = json!({"users": [{"id": user, "role": "admin"}]});
+    story.send("POST /workspaces/{id}/users", "/workspaces/default/users", seat).await;
+    let path = format!("/workspaces/default/users/{user}");
+    story.shows(&path, json!({"role": "admin", "org_role": "member"})).await;
+    story.send("PUT /workspaces/{id}/users/{user_id}", &path, json!({"role": "manager"})).await;
+    story.shows(&path, json!({"role": "manager"})).await;
+}
 
 pub(super) async fn directory(story: &mut Story<'_>) {
     let user = crate::scim::full_user();
