@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-const BATCH: usize = 4_096;
+/// Few enough to stay in a processor's second cache while they become rows: what storing evicts, requests wait for.
+const BATCH: usize = 1_024;
 /// From one shipment to the next that is not full: a store takes few large ones for less than many small.
 const PACE: Duration = Duration::from_millis(200);
 /// New records are told of; this is for those of processes that ended.

@@ -1,5 +1,7 @@
-//! The record writer's hot loop: many rows per statement, few texts of statements, no copy of a shared string.
+//! The record writer's hot loop: a batch into the tables of either engine, and into its sums those that were not there yet.
 //! What a client sent must not fail a batch, so zero bytes, which Postgres refuses in text, become U+FFFD.
+
+mod sqlite;
 
 use super::columns::{COLUMNS, Kind, encode};
 use super::copy::CopyRows;
@@ -12,24 +14,12 @@ use crate::session::Session;
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{Bodies, LogRecord};
 use sqlx::postgres::PgConnection;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{Arguments, AssertSqlSafe, Connection, Error, Row as _};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection, Error, Row as _};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use uuid::Uuid;
-
-/// Largest statement for SQLite: 2^7 rows. Any batch is a sum of powers of two, so eight prepared
-/// statements serve every length.
-const LARGEST: usize = 7;
-
-static SQLITE: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
-    let row = format!("({})", vec!["?"; COLUMNS.len()].join(","));
-    std::array::from_fn(|power| {
-        let rows = vec![row.as_str(); 1 << power].join(",");
-        format!("INSERT INTO log_entry ({}) VALUES {rows} ON CONFLICT (id) DO NOTHING", Table::Records.names()).into()
-    })
-});
 
 /// One array per column: the text is the same for any number of rows.
 static POSTGRES: LazyLock<String> = LazyLock::new(|| {
@@ -57,7 +47,7 @@ pub(super) async fn to_sqlite(
     rollups: &Rollups,
 ) -> Result<(), Error> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-    if insert(&mut transaction, batch).await? == batch.len() as u64 {
+    if sqlite::insert(&mut transaction, batch).await? == batch.len() as u64 {
         rollups.count(&mut Session::Sqlite(&mut transaction), batch).await?;
         return transaction.commit().await;
     }
@@ -65,7 +55,7 @@ pub(super) async fn to_sqlite(
     transaction.rollback().await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let fresh = absent(&mut transaction, batch).await?;
-    insert(&mut transaction, &fresh).await?;
+    sqlite::insert(&mut transaction, &fresh).await?;
     rollups.count(&mut Session::Sqlite(&mut transaction), &fresh).await?;
     transaction.commit().await
 }
@@ -81,23 +71,6 @@ async fn absent<'r>(connection: &mut SqliteConnection, batch: &[&'r LogRecord]) 
         seen.extend(there);
     }
     Ok(batch.iter().copied().filter(|record| seen.insert(record.id)).collect())
-}
-
-/// How many were not there.
-async fn insert(connection: &mut SqliteConnection, batch: &[&LogRecord]) -> Result<u64, Error> {
-    let (mut rest, mut inserted) = (batch, 0);
-    while !rest.is_empty() {
-        let power = (rest.len().ilog2() as usize).min(LARGEST);
-        let (chunk, after) = rest.split_at(1 << power);
-        let mut row = SqliteRow::with_capacity(chunk.len());
-        for record in chunk {
-            encode(record, &mut row);
-        }
-        let insert = sqlx::query_with(AssertSqlSafe(Arc::clone(&SQLITE[power])), row.finish()?);
-        inserted += insert.execute(&mut *connection).await?.rows_affected();
-        rest = after;
-    }
-    Ok(inserted)
 }
 
 /// By COPY; only when a record is there already, from before a crash, in the slower way that passes over it.
@@ -176,47 +149,6 @@ pub(super) async fn bodies_of(database: &Database, id: Uuid) -> Result<Option<Bo
     let select = "SELECT bodies FROM log_body WHERE id = $1";
     let found = database.rows(select, vec![id.into()], |row| Ok(from_json(row.columns().opt_text()?).map(Box::new)));
     Ok(found.await?.pop().flatten())
-}
-
-struct SqliteRow {
-    arguments: SqliteArguments,
-    failed: Option<Error>,
-}
-
-impl SqliteRow {
-    fn with_capacity(rows: usize) -> Self {
-        let mut arguments = SqliteArguments::default();
-        arguments.reserve(rows * COLUMNS.len(), 0);
-        Self { arguments, failed: None }
-    }
-
-    fn add<'t, T: sqlx::Encode<'t, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>>(&mut self, value: T) {
-        if let Err(error) = Arguments::add(&mut self.arguments, value) {
-            self.failed = Some(Error::Encode(error));
-        }
-    }
-
-    fn finish(self) -> Result<SqliteArguments, Error> {
-        self.failed.map_or(Ok(self.arguments), Err)
-    }
-}
-
-impl<'r> Sink<'r> for SqliteRow {
-    fn text(&mut self, text: Option<&'r str>) {
-        self.add(text.map(without_zero));
-    }
-
-    fn made(&mut self, text: Option<String>) {
-        self.add(text);
-    }
-
-    fn id(&mut self, id: Option<Uuid>) {
-        self.add(id.map(|id| id.to_string()));
-    }
-
-    fn int(&mut self, number: Option<i64>) {
-        self.add(number);
-    }
 }
 
 enum Array<'r> {

@@ -3,7 +3,7 @@
 
 use gateway_domain::record::own::OWN_CALL;
 use gateway_domain::{FaultKind, Operation};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 const STRATEGIES: [&str; 5] = ["", "single", "fallback", "loadbalance", "conditional"];
 
@@ -12,13 +12,14 @@ const MOST_FOREIGN: usize = 64;
 
 static FOREIGN: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
+/// Three are looked up for each record.
+static OWN: LazyLock<ahash::HashSet<&'static str>> = LazyLock::new(|| {
+    let faults = FaultKind::ALL.iter().map(|kind| kind.row().label);
+    Operation::ALL.iter().map(|operation| operation.name()).chain(faults).chain(STRATEGIES).chain([OWN_CALL]).collect()
+});
+
 pub(super) fn label(text: &str) -> &'static str {
-    Operation::parse(text)
-        .map(Operation::name)
-        .or_else(|| FaultKind::ALL.iter().map(|kind| kind.row().label).find(|label| *label == text))
-        .or_else(|| STRATEGIES.into_iter().find(|strategy| *strategy == text))
-        .or_else(|| (text == OWN_CALL).then_some(OWN_CALL))
-        .unwrap_or_else(|| foreign(text))
+    OWN.get(text).copied().unwrap_or_else(|| foreign(text))
 }
 
 fn foreign(text: &str) -> &'static str {

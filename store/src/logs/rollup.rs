@@ -24,7 +24,7 @@ use rows::RowKey;
 pub(super) use rows::read_parts as read_sums;
 use smol_str::SmolStr;
 use sqlx::Error;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ const LOCK: i64 = i64::from_be_bytes(*b"gatewayr");
 const PAGE: i64 = 4_000;
 
 /// What is to be added to rows, by hour.
-type HourSums = HashMap<(i64, Combination), Sums>;
+type HourSums = ahash::HashMap<(i64, Combination), Sums>;
 
 pub(super) struct Rollups {
     names: Option<Arc<dyn NamedMetadata>>,
@@ -57,7 +57,7 @@ impl fmt::Debug for Rollups {
 
 struct Deltas<'n> {
     names: Option<&'n dyn NamedMetadata>,
-    named: HashMap<OrgId, Arc<[SmolStr]>>,
+    named: ahash::HashMap<OrgId, Arc<[SmolStr]>>,
     sums: HourSums,
 }
 
@@ -170,7 +170,7 @@ impl Rollups {
     }
 
     fn deltas(&self) -> Deltas<'_> {
-        Deltas { names: self.names.as_deref(), named: HashMap::new(), sums: HashMap::new() }
+        Deltas { names: self.names.as_deref(), named: ahash::HashMap::default(), sums: HourSums::default() }
     }
 
     async fn of_counted_days<'r>(

@@ -16,6 +16,7 @@ on_log_engines!(
     every_kind_comes_back,
     appending_twice_keeps_one,
     batches_of_every_length,
+    what_records_say_alike_comes_back_with_each,
     every_filter,
     metadata_is_matched_exactly,
     pages_newest_first,
@@ -198,6 +199,26 @@ async fn batches_of_every_length(house: House) {
     }
     let newest = database.query(&LogQuery { page_size: 3, ..any() }).await.unwrap().rows;
     assert_eq!(newest, vec![mixed(next - 1), mixed(next - 2), mixed(next - 3)]);
+}
+
+async fn what_records_say_alike_comes_back_with_each(house: House) {
+    let database = house.logs().await;
+    // Two sorts by turns, each alike but for what is its own, and a few of which there is one each.
+    let of = |n: u128| match n % 10 {
+        9 => LogRecord { model: format!("model-{n}").into(), ..record(n) },
+        odd if odd % 2 == 1 => LogRecord {
+            operation: called(used(1)),
+            cost: Some(NanoUsd(n as i64)),
+            timings: Timings { total_us: n as u64, ..full(n).timings },
+            metadata: format!(r#"{{"n":"{n}"}}"#).into(),
+            ..full(n)
+        },
+        _ => record(n),
+    };
+    let mut records: Vec<_> = (0..300).map(of).collect();
+    database.append(&records).await.unwrap();
+    records.reverse();
+    assert_eq!(database.query(&any()).await.unwrap().rows, records);
 }
 
 async fn every_filter(house: House) {

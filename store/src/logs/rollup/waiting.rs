@@ -199,7 +199,7 @@ pub(super) struct DueSums {
 /// transaction and has to be the only one at it.
 pub(super) async fn take(session: &mut Session<'_>, times: &Range<i64>) -> Result<DueSums, Error> {
     let select = "SELECT id, sums FROM log_waiting WHERE created_at >= $1 AND created_at < $2 ORDER BY id LIMIT $3";
-    let mut sums = HourSums::new();
+    let mut sums = HourSums::default();
     while sums.len() < AT_ONCE {
         let values: Vec<Value<'_>> = vec![times.start.into(), times.end.into(), PAGE.into()];
         let page = session.fetch(select, values, |row| {
@@ -255,24 +255,24 @@ mod tests {
             ..Sums::default()
         };
         let text = serde_json::to_string(&[SetAside::of(11, &of, &sums)]).unwrap();
-        let mut added = HourSums::new();
+        let mut added = HourSums::default();
         for _ in 0..2 {
             let rows: Vec<SetAside> = serde_json::from_str(&text).unwrap();
             rows.into_iter().for_each(|row| row.add_to(&mut added));
         }
         let mut twice = sums.clone();
         twice.merge(&sums);
-        assert_eq!(added, HourSums::from([((11, of), twice)]));
+        assert_eq!(added, HourSums::from_iter([((11, of), twice)]));
         assert!(!text.contains('\0'), "Postgres takes no zero byte: {text}");
     }
 
     #[test]
     fn a_row_of_an_older_version_lacks_what_it_did_not_know() {
         let rows: Vec<SetAside> = serde_json::from_str(r#"[{"h":3,"s":200,"n":[1,2],"later":"than this"}]"#).unwrap();
-        let mut added = HourSums::new();
+        let mut added = HourSums::default();
         rows.into_iter().for_each(|row| row.add_to(&mut added));
         let of = Combination { status: 200, ..blank() };
-        assert_eq!(added, HourSums::from([((3, of), Sums { records: 1, calls: 2, ..Sums::default() })]));
+        assert_eq!(added, HourSums::from_iter([((3, of), Sums { records: 1, calls: 2, ..Sums::default() })]));
     }
 
     #[test]
