@@ -32,7 +32,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ("openai", "chat", "unary", "stream"),
     ("openai", "Messages", "tool-call-messages", "stream-messages"),
     ("mistral-ai", "chat", "unary", "stream"),
-    ("mistral-ai", "Responses", "unary-responses", "stream-responses-length"),
+    ("deepseek", "Responses", "unary-responses", "stream-responses-length"),
     ("anthropic", "chat", "unary", "stream"),
     ("anthropic", "Messages", "unary-messages", "stream-messages"),
     ("anthropic", "Responses", "unary-responses", "stream-responses-thinking"),
@@ -207,8 +207,12 @@ fn row(adapter: &dyn Adapter, client: &str, whole: &Case, stream: &Case) -> Outc
     Ok(format!("| `{slug}` | {client} | {} | {} | {} |", request.shown(1.0), answer.shown(1.0), flow.shown(count)))
 }
 
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers/tests/golden")
+}
+
 fn main() -> Outcome<()> {
-    let golden: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../providers/tests/golden");
+    let golden = golden();
     println!("| family | client | request µs | allocations | answer µs | allocations | event µs | allocations |");
     println!("|---|---|---|---|---|---|---|---|");
     for (slug, client, whole, stream) in CASES {
@@ -218,4 +222,19 @@ fn main() -> Outcome<()> {
         println!("{}", row(family.at(&whole.settings).unwrap_or(family), client, &whole, &stream)?);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Golden folders are renamed by people who think of translators and not of this table.
+    #[test]
+    fn each_case_is_a_golden_folder() {
+        for (slug, _, whole, stream) in CASES {
+            for case in [whole, stream] {
+                assert!(golden().join(slug).join(case).is_dir(), "{slug}/{case}");
+            }
+        }
+    }
 }

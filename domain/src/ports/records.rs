@@ -13,6 +13,11 @@ use uuid::Uuid;
 pub trait RecordAppend: Send + Sync {
     /// Idempotent by record id.
     fn append<'a>(&'a self, batch: &'a [LogRecord]) -> Fut<'a, Result<(), StoreError>>;
+
+    /// How many records are best handed over at once: few large writes cost a server less than many small ones.
+    fn at_once(&self) -> usize {
+        4_096
+    }
 }
 
 /// Shows records: for admins.

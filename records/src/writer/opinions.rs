@@ -47,6 +47,10 @@ impl RecordAppend for WithOpinions {
             }
         })
     }
+
+    fn at_once(&self) -> usize {
+        self.store.at_once()
+    }
 }
 
 fn of(record: &LogRecord) -> Vec<TraceFeedback> {

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// Few enough to stay in a processor's second cache while they become rows: what storing evicts, requests wait for.
-const BATCH: usize = 1_024;
 /// From one shipment to the next that is not full: a store takes few large ones for less than many small.
 const PACE: Duration = Duration::from_millis(200);
 /// New records are told of; this is for those of processes that ended.
@@ -37,7 +35,7 @@ impl Shipping {
     pub(super) fn run(mut self) {
         loop {
             let began = Instant::now();
-            match self.shipper.take(BATCH) {
+            match self.shipper.take(self.store.at_once()) {
                 Ok(Some(shipment)) => {
                     if !self.deliver(&shipment) {
                         self.leave(&shipment);

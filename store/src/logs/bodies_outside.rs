@@ -141,6 +141,10 @@ impl RecordAppend for BodiesOutside {
             }
         })
     }
+
+    fn at_once(&self) -> usize {
+        self.inner.at_once()
+    }
 }
 
 impl RecordQuery for BodiesOutside {
