@@ -48,6 +48,5 @@ python3 benches/compare.py --gateway "$counting/gateway" --load "${CARGO_TARGET_
 # Named by what is in it: cargo builds nothing again for a file that changed under the same name.
 profile=$work/$(sha256sum "$work/new.profdata" | cut -c1-16).profdata
 mv "$work/new.profdata" "$profile"
-# What never ran leaves the functions that did, so that these lie closer together.
-build laid-out "-Cprofile-use=$profile -Cllvm-args=-enable-split-machine-functions"
+build laid-out "-Cprofile-use=$profile"
 echo "$work/laid-out/$host/dist/gateway"
