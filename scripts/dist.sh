@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Builds the gateway as images carry it: once with counters, which serve the traffic of the benchmarks, and then laid out
-# by what they counted, so that the code of a request lies together. The last line says where it is.
+# by what they counted, so that the code of a request lies together. Prints where it is, and nothing else.
 # Needs python3 and the profile tool of this rustc's LLVM: rustup's component llvm-tools, or a package llvm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
-work=$(realpath -m "${CARGO_TARGET_DIR:-target}")/profiled
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+work=$target/profiled
 
 # Prints a tool that reads what this rustc writes: of the same LLVM, or a newer one.
 find_profdata() {
@@ -41,7 +42,7 @@ build counting "-Cprofile-generate=$work/counts"
 counting=$work/counting/$host/dist
 rm -rf "$work/counts"
 # Requests, streams and tools, without limits and with all of them; then each family's translator on its golden folder.
-python3 benches/compare.py --gateway "$counting/gateway" --load "${CARGO_TARGET_DIR:-target}/release/load" --contenders gateway,limited-all \
+python3 benches/compare.py --gateway "$counting/gateway" --load "$target/release/load" --contenders gateway,limited-all \
   --scenarios c1pin,c32,sse1,sse32,tool1,tool32 --rounds 1 --seconds 2 >&2
 "$counting/translate" >/dev/null
 "$profdata" merge -o "$work/new.profdata" "$work/counts"

@@ -15,6 +15,7 @@ mod nowhere;
 mod old;
 mod paging;
 mod partitions;
+mod powers;
 mod query;
 mod readers;
 mod rollup;

@@ -4,14 +4,15 @@
 use super::without_zero;
 use crate::logs::columns::{COLUMNS, encode};
 use crate::logs::field::Sink;
+use crate::logs::powers::next_chunk;
 use gateway_domain::record::LogRecord;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, AssertSqlSafe, Error};
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
-/// Largest statement: 2^8 rows. Any number of rows is a sum of powers of two, so that a few prepared statements serve each.
-/// Larger ones are fewer turns between this thread and SQLite's, each of which takes the caches from whoever serves requests.
+/// Largest statement: 2^8 rows. Larger ones are fewer turns between this thread and SQLite's, each of which takes the caches
+/// from whoever serves requests.
 const LARGEST: usize = 8;
 /// Records that are made rows at a time, for the same reason: they stay in a processor's second cache.
 const WINDOW: usize = 512;
@@ -102,14 +103,6 @@ pub(super) async fn insert(connection: &mut SqliteConnection, batch: &[&LogRecor
     Ok(inserted)
 }
 
-/// The largest power of two of them, taken away from their front.
-fn next_chunk<'l>(left: &mut &'l [usize]) -> (usize, &'l [usize]) {
-    let power = (left.len().ilog2() as usize).min(LARGEST);
-    let (chunk, after) = left.split_at(1 << power);
-    *left = after;
-    (power, chunk)
-}
-
 async fn run(connection: &mut SqliteConnection, sql: &Arc<str>, arguments: SqliteArguments) -> Result<u64, Error> {
     let insert = sqlx::query_with(AssertSqlSafe(Arc::clone(sql)), arguments);
     Ok(insert.execute(connection).await?.rows_affected())
@@ -149,14 +142,14 @@ impl<'r> Rows<'r> {
         for group in self.groups() {
             let mut left = group.as_slice();
             while left.len() >= 1 << FEWEST {
-                let (power, chunk) = next_chunk(&mut left);
+                let (power, chunk) = next_chunk(&mut left, LARGEST);
                 inserted += run(connection, &TOGETHER[power], self.bind_together(chunk)?).await?;
             }
             rest.extend_from_slice(left);
         }
         let mut left = rest.as_slice();
         while !left.is_empty() {
-            let (power, chunk) = next_chunk(&mut left);
+            let (power, chunk) = next_chunk(&mut left, LARGEST);
             inserted += run(connection, &EACH[power], self.bind_each(chunk)?).await?;
         }
         Ok(inserted)
@@ -193,8 +186,8 @@ impl<'r> Rows<'r> {
 
     /// Rows of one group.
     fn bind_together(&self, chunk: &[usize]) -> Result<SqliteArguments, Error> {
-        let alike = chunk.first().map_or_else(|| [].as_slice(), |first| self.alike(*first));
-        bind(alike.iter().chain(chunk.iter().flat_map(|row| self.own(*row))), ALIKE.len() + chunk.len() * OWN)
+        let alike = chunk.first().into_iter().flat_map(|first| self.alike(*first));
+        bind(alike.chain(chunk.iter().flat_map(|row| self.own(*row))), ALIKE.len() + chunk.len() * OWN)
     }
 
     fn bind_each(&self, chunk: &[usize]) -> Result<SqliteArguments, Error> {

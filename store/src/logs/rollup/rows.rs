@@ -1,6 +1,7 @@
 //! Rows of rollups: read, added to and written back, many in one statement. Sketches are added up here, since no engine
 //! can, which is why the caller has to be the only one at it.
 
+use crate::logs::powers::{largest_power, next_chunk};
 use crate::logs::shape::Table;
 use crate::session::{Row, Session, Value};
 use gateway_domain::analytics::{Combination, Grain, Margin, SumPart, SumParts, Sums};
@@ -17,7 +18,7 @@ pub(super) struct RowKey {
     pub(super) of: Combination,
 }
 
-/// Largest statement: 2^6 rows. Any number of rows is a sum of powers of two, so that few texts serve all.
+/// Largest statement: 2^6 rows.
 const LARGEST: usize = 6;
 
 static SELECT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
@@ -63,7 +64,7 @@ pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>)
     let mut begun = 0;
     let mut rest = &mut rows[..];
     while !rest.is_empty() {
-        let power = (rest.len().ilog2() as usize).min(LARGEST);
+        let power = largest_power(rest.len(), LARGEST);
         let (chunk, after) = rest.split_at_mut(1 << power);
         let mut there = present(session, chunk, power).await?;
         begun += (chunk.len() - there.len()) as u64;
@@ -84,12 +85,10 @@ pub(super) async fn add(session: &mut Session<'_>, rows: BTreeMap<RowKey, Sums>)
 pub(super) async fn insert(session: &mut Session<'_>, rows: &[NamedRow]) -> Result<(), Error> {
     let mut rest = rows;
     while !rest.is_empty() {
-        let power = (rest.len().ilog2() as usize).min(LARGEST);
-        let (chunk, after) = rest.split_at(1 << power);
+        let (power, chunk) = next_chunk(&mut rest, LARGEST);
         let mut values = Vec::with_capacity(chunk.len() * Table::Margins.width());
         chunk.iter().for_each(|row| row.bind(&mut values));
         session.run(INSERT[power].to_string(), values).await?;
-        rest = after;
     }
     Ok(())
 }
