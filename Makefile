@@ -8,7 +8,7 @@ help:
 	@echo 'make lint             format, clippy and, where installed, cargo-deny'
 	@echo 'make one CRATE=store  clippy and tests of one crate: the normal loop'
 	@echo 'make instructions     count the instructions of a request and compare them with the baseline; ARGS=--rebase re-writes it'
-	@echo 'make dist             build the gateway as images carry it, laid out by a profile of itself at work, and print where it is'
+	@echo 'make dist             build the gateway as images carry it, laid out by two profiles of itself at work, and print where it is'
 	@echo 'make bench            compare with nginx and a bare Pingora proxy (see benches/README.md)'
 	@echo 'make fuzz             requests made from our own OpenAPI document, and bytes for streams and bodies'
 	@echo 'make scale            start-up, memory and time per change with 100,000 keys; 10,000 resources to a document and back; ten million records; an export of a million'
@@ -41,6 +41,7 @@ instructions:
 	@python3 benches/callgrind.py --check $(ARGS)
 
 dist:
+	@scripts/setup.sh dist
 	@scripts/dist.sh
 
 bench:

@@ -11,6 +11,8 @@ need() { # need PACKAGE PROBE...
 }
 has() { command -v "$1"; }
 postgres() { has postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres'; }
+# Any that scripts/dist.sh takes.
+bolt() { has llvm-bolt || compgen -c llvm-bolt-; }
 venv() { python3 -c 'import venv, ensurepip'; }
 
 # Pingora compiles zlib-ng with cmake, whatever the TLS backend.
@@ -33,13 +35,18 @@ case ${1:-run} in
     need python3 has python3
     need valgrind has valgrind
     ;;
+  dist)
+    need python3 has python3
+    need bolt-19 bolt
+    ;;
   bench)
     need python3 has python3
+    need bolt-19 bolt
     need nginx-light has nginx
     need valgrind has valgrind
     ;;
   *)
-    echo "usage: $0 run|test|instructions|bench" >&2
+    echo "usage: $0 run|test|instructions|dist|bench" >&2
     exit 2
     ;;
 esac

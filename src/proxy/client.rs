@@ -106,7 +106,8 @@ impl<'a> Client<'a> {
 
     /// Does `work` for as long as somebody wants it: until the client has left and nobody follows the leader's call
     /// either. Meanwhile the client's body is read on, as far as the call asks for it, and the client is spoken to.
-    /// This is the only place that watches for a client that leaves; `work` must be safe to drop.
+    /// This is the only place that watches for a client that leaves; `work` must be safe to drop. Work of the hot path is
+    /// pinned where it is made, since it is copied, all of it, each time that it is handed on.
     pub(crate) async fn during<T>(
         &mut self,
         leader: Option<&Leader>,

@@ -44,6 +44,7 @@ use pingora::http::ResponseHeader;
 use pump::{Ended, Pump};
 use smol_str::SmolStr;
 use source::{Followed, Opaque};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 use timers::StreamTimers;
@@ -145,7 +146,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.decorate(&mut head);
         self.record.response_bytes = body.len() as u64;
         self.keep(&body).await;
-        let sent = self.client.whole(head, body).await;
+        let sent = pin!(self.client.whole(head, body)).await;
         // What it takes of the budget is given back when all of it was written.
         drop(held);
         sent

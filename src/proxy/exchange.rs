@@ -193,7 +193,7 @@ impl<'a> Exchange<'a> {
                 }
                 return self.deliver(&mut attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
-            self.leave(attempt, outcome, record).await;
+            Box::pin(self.leave(attempt, outcome, record)).await;
         }
     }
 

@@ -34,10 +34,14 @@ struct Answer<'a> {
 /// `None`, and looked at again the thorough way.
 fn common_reply(body: &Bytes) -> Option<Reply> {
     let mut members = Members::of(std::str::from_utf8(body).ok()?).ok()?;
-    let (mut model, mut tier, mut usage, mut chosen) = (None, None, None, false);
+    let (mut model, mut tier, mut usage) = (None, None, OpenAiUsage::default());
+    let (mut used, mut chosen) = (false, false);
     while let Some(key) = members.key().ok()? {
         match key {
-            "usage" if usage.is_none() => usage = Some(OpenAiUsage::skim(&mut members)?),
+            "usage" if !used => {
+                usage.skim(&mut members)?;
+                used = true;
+            }
             "choices" if !chosen => chosen = members.value().ok()?.starts_with('['),
             "model" if model.is_none() => model = Some(members.value().ok()?),
             "service_tier" if tier.is_none() => tier = Some(members.value().ok()?),
@@ -46,7 +50,7 @@ fn common_reply(body: &Bytes) -> Option<Reply> {
         }
     }
     members.end().ok()?;
-    let usage = served(tier, usage.filter(|_| chosen)?.split());
+    let usage = (used && chosen).then(|| served(tier, usage.split()))?;
     // It may stand among what was passed by.
     let model = match model?.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         Some(plain) if !plain.bytes().any(|byte| byte == b'\\' || byte < b' ') => Some(plain.to_owned()),

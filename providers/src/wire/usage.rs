@@ -121,12 +121,10 @@ fn skim_count(into: &mut Option<u64>, at: &mut Members<'_>) -> Result<(), Odd> {
 }
 
 impl OpenAiUsage {
-    /// The common usage object, of whole numbers that stand there once each. Whatever is odd about it is `None`, and for
-    /// serde to read.
-    pub(crate) fn skim(at: &mut Members<'_>) -> Option<Self> {
-        let mut usage = Self::default();
-        at.object(|key, at| usage.put(key, at)).ok()?;
-        Some(usage)
+    /// Adds what the common usage object says, of whole numbers that stand there once each. Whatever is odd about it is
+    /// `None`, and for serde to read. In place, as it is large and most answers have one.
+    pub(crate) fn skim(&mut self, at: &mut Members<'_>) -> Option<()> {
+        at.object(|key, at| self.put(key, at)).ok()
     }
 
     fn put(&mut self, key: &str, at: &mut Members<'_>) -> Result<(), Odd> {
@@ -542,7 +540,8 @@ mod tests {
         let whole = format!("{{\"usage\":{json}}}");
         let mut members = Members::of(&whole).expect("an object");
         members.key().expect("a key");
-        OpenAiUsage::skim(&mut members)
+        let mut usage = OpenAiUsage::default();
+        usage.skim(&mut members).map(|()| usage)
     }
 
     #[test]

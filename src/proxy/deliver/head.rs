@@ -155,10 +155,25 @@ fn text(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("?"))
 }
 
+/// Three digits of each number below a thousand.
+static DIGITS: [[u8; 3]; 1000] = {
+    let (mut all, mut number) = ([[b'0'; 3]; 1000], 0);
+    while number < all.len() {
+        all[number] = [b'0' + (number / 100) as u8, b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    all
+};
+
+/// The digits of a number below a thousand, which most of those that are told are: they need no memory of their own.
+fn few_digits(number: usize) -> Option<&'static str> {
+    let digits = DIGITS.get(number)?;
+    str::from_utf8(&digits[usize::from(number < 100) + usize::from(number < 10)..]).ok()
+}
+
 fn number(number: impl itoa::Integer + Into<i128> + Copy) -> HeaderValue {
-    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    match usize::try_from(number.into()).ok().and_then(|digit| DIGITS.get(digit)) {
-        Some(digit) => HeaderValue::from_static(digit),
+    match usize::try_from(number.into()).ok().and_then(few_digits) {
+        Some(digits) => HeaderValue::from_static(digits),
         None => text(itoa::Buffer::new().format(number)),
     }
 }
@@ -384,3 +399,6 @@ pub(crate) fn head_of(status: u16, content_type: &str) -> Box<ResponseHeader> {
     }
     head
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,7 @@ use gateway_domain::realtime_paths::begins_live;
 use gateway_domain::{Fault, FaultKind, Operation, Timestamp, Usage};
 use gateway_policies::{Estimate, Hold, LimitHolder, ReservationRequest, Stage, Subject, Used};
 use http::Method;
+use std::pin::pin;
 
 fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>) -> Subject<'a> {
     let set = routing.plan.config().sets_model && !request.is_untouched();
@@ -60,7 +61,7 @@ pub(crate) struct Admission(Option<Hold>);
 impl Admission {
     pub(crate) async fn ensure(&mut self, gate: Gate<'_>) -> Result<&Hold, Fault> {
         if self.0.is_none() {
-            self.0 = Some(gate.caller().await?);
+            self.0 = Some(pin!(gate.caller()).await?);
         }
         Ok(self.0.get_or_insert_default())
     }

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use gateway_domain::cloud::{Grant, S3};
 use gateway_domain::record::Steps;
 use gateway_domain::{Fault, FaultKind, Operation};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -215,7 +216,7 @@ impl<'a> Turn<'a, '_> {
         };
         let caller = self.admission.ensure(gate).await.map_err(denied)?;
         attempt.info.limits = caller.standings();
-        let target = gate.target(resolved, caller).await.map_err(|fault| Ok(Outcome::Fault(fault)))?;
+        let target = pin!(gate.target(resolved, caller)).await.map_err(|fault| Ok(Outcome::Fault(fault)))?;
         attempt.info.limits = attempt.info.limits.tighter(target.standings());
         attempt.reservation = target;
         Ok(())
@@ -263,12 +264,14 @@ impl<'a> Turn<'a, '_> {
             None => RequestBody::Held(&prepared.out.body),
         };
         let begun = self.gate.request.look();
-        let leader = attempt.leader.as_ref();
-        let done = match limit {
-            None => self.client.during(leader, call.run(body)).await.map(Some),
-            Some(limit) => {
-                let limited = pingora_timeout::timeout(limit.left(), call.run(body));
-                self.client.during(leader, limited).await.map(Result::ok)
+        let done = {
+            let (leader, answer) = (attempt.leader.as_ref(), pin!(call.run(body)));
+            match limit {
+                None => self.client.during(leader, answer).await.map(Some),
+                Some(limit) => {
+                    let limited = pingora_timeout::timeout(limit.left(), answer);
+                    self.client.during(leader, limited).await.map(Result::ok)
+                }
             }
         };
         let took = Duration::from_micros(self.gate.request.look() - begun);
