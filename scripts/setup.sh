@@ -11,8 +11,8 @@ need() { # need PACKAGE PROBE...
 }
 has() { command -v "$1"; }
 postgres() { has postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres'; }
-# Any that scripts/dist.sh takes.
-bolt() { has llvm-bolt || compgen -c llvm-bolt-; }
+# As scripts/dist.sh wants it, which looks for itself how old one without a number is.
+bolt() { has llvm-bolt || compgen -c llvm-bolt- | grep -Ex 'llvm-bolt-(19|2[0-9]|30)'; }
 venv() { python3 -c 'import venv, ensurepip'; }
 
 # Pingora compiles zlib-ng with cmake, whatever the TLS backend.

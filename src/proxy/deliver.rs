@@ -17,8 +17,8 @@ pub(crate) use head::{
 pub(crate) use meter::Meter;
 use meter::MeterReading;
 pub(crate) use outcome::{
-    BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, overlong, timed_out,
-    usage_of,
+    BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, media_of, overlong,
+    timed_out, usage_of,
 };
 pub(crate) use pump::{Break, Growth, Piece, Source, SourceEvent};
 pub(crate) use source::Translated;
@@ -146,6 +146,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         self.decorate(&mut head);
         self.record.response_bytes = body.len() as u64;
         self.keep(&body).await;
+        // Pinned here, and not moved into what awaits it: each move copies it.
         let sent = pin!(self.client.whole(head, body)).await;
         // What it takes of the budget is given back when all of it was written.
         drop(held);
@@ -181,8 +182,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     /// What guardrails said, as the last key of an answer in JSON. What passes through is not touched.
     fn with_results(&self, head: &ResponseHeader, body: Bytes) -> Bytes {
         let Some(hooks) = self.info.hooks.as_ref().filter(|_| !self.request.ask.route.raw) else { return body };
-        let media = head.headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase());
-        let told = matches!(head.status.as_u16(), 200 | 246 | 446) && media.is_some_and(|media| is_json(&media));
+        let told = matches!(head.status.as_u16(), 200 | 246 | 446) && is_json(&media_of(&head.headers));
         if told { gateway_guardrails::with_results(&body, &hooks.results) } else { body }
     }
 

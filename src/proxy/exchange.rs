@@ -193,6 +193,7 @@ impl<'a> Exchange<'a> {
                 }
                 return self.deliver(&mut attempt, outcome, record).await.map_err(Unanswered::ClientLeft);
             }
+            // Boxed as well: few calls have a second target.
             Box::pin(self.leave(attempt, outcome, record)).await;
         }
     }

@@ -1,7 +1,7 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
 use super::accounted::Accounted;
-use super::outcome::tokens_of;
+use super::outcome::{media_of, tokens_of};
 use crate::proxy::body::{Budget, Permit};
 use crate::proxy::call::raw_call;
 use crate::proxy::request::Request;
@@ -45,7 +45,7 @@ impl Meter {
     pub(crate) fn new(adapter: Raw<'static>, request: &Request, head: &ResponseHead, budget: &Arc<Budget>) -> Self {
         let headers = head.headers();
         let plain = !headers.contains_key(header::CONTENT_ENCODING);
-        let media = headers.get(header::CONTENT_TYPE).map(|v| v.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+        let media = media_of(headers);
         if !plain || !(200..300).contains(&head.status()) {
             Self::Blind
         } else if media.starts_with(b"text/event-stream") || media.starts_with(MEDIA_TYPE.as_bytes()) {

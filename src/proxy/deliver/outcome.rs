@@ -15,6 +15,7 @@ use gateway_providers::tap::TextPlace;
 use gateway_providers::{Ending, Failure, StreamTranslator};
 use http::{HeaderMap, HeaderValue, header};
 use pingora::http::ResponseHeader;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,8 +81,7 @@ pub(crate) struct BegunStream {
 impl Passthrough {
     /// A try has to bring the whole of it in time, not only its beginning.
     pub(crate) fn is_json(&self) -> bool {
-        let media = self.response.head().headers().get(header::CONTENT_TYPE);
-        media.is_some_and(|media| is_json(&media.as_bytes().to_ascii_lowercase()))
+        is_json(&media_of(self.response.head().headers()))
     }
 }
 
@@ -192,6 +192,14 @@ impl Outcome {
         if let Self::Passthrough(passing) = self {
             passing.response.discard(pool_size).await;
         }
+    }
+}
+
+/// What an answer says that it is, in small letters; nothing where it does not say. A copy only where it writes it otherwise.
+pub(crate) fn media_of(headers: &HeaderMap) -> Cow<'_, [u8]> {
+    match headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default() {
+        media if media.iter().any(u8::is_ascii_uppercase) => Cow::Owned(media.to_ascii_lowercase()),
+        media => Cow::Borrowed(media),
     }
 }
 

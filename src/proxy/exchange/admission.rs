@@ -61,6 +61,7 @@ pub(crate) struct Admission(Option<Hold>);
 impl Admission {
     pub(crate) async fn ensure(&mut self, gate: Gate<'_>) -> Result<&Hold, Fault> {
         if self.0.is_none() {
+            // Pinned here, and not moved into what awaits it: each move copies it.
             self.0 = Some(pin!(gate.caller()).await?);
         }
         Ok(self.0.get_or_insert_default())

@@ -216,6 +216,7 @@ impl<'a> Turn<'a, '_> {
         };
         let caller = self.admission.ensure(gate).await.map_err(denied)?;
         attempt.info.limits = caller.standings();
+        // Pinned here, and not moved into what awaits it: each move copies it.
         let target = pin!(gate.target(resolved, caller)).await.map_err(|fault| Ok(Outcome::Fault(fault)))?;
         attempt.info.limits = attempt.info.limits.tighter(target.standings());
         attempt.reservation = target;

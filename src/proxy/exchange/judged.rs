@@ -10,7 +10,7 @@ use crate::guardrails::{HookNotes, NotedRecord, TargetGuards, transcribed};
 use crate::proxy::call::Resolved;
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::ClientLeft;
-use crate::proxy::deliver::{Outcome, WholeAnswer, bare_head, timed_out};
+use crate::proxy::deliver::{Outcome, WholeAnswer, bare_head, media_of, timed_out};
 use crate::proxy::record::{self, Tried};
 use crate::proxy::request::{Content, Request};
 use crate::proxy::target::Aim;
@@ -373,8 +373,7 @@ pub(super) fn softened(outcome: Outcome, attempt: &Attempt) -> Outcome {
 }
 
 fn is_events(answer: &WholeAnswer) -> bool {
-    let media = answer.head.headers.get(header::CONTENT_TYPE);
-    media.is_some_and(|media| media.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"))
+    media_of(&answer.head.headers).starts_with(b"text/event-stream")
 }
 
 /// What the client of a stream that asks for extras is told of its request before anything else.

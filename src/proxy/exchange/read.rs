@@ -7,7 +7,7 @@ use crate::proxy::body::Permit;
 use crate::proxy::call::{Resolved, raw_call};
 use crate::proxy::deliver::{
     Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
-    WholeAnswer, copy_head, fallen, is_json,
+    WholeAnswer, copy_head, fallen, is_json, media_of,
 };
 use crate::proxy::head::HeadPlan;
 use crate::proxy::hooks::answers_in_events;
@@ -24,7 +24,6 @@ use gateway_providers::tap::TextPlace;
 use gateway_providers::{Adapter as _, Progress, Raw, streamed};
 use http::header;
 use pingora::http::ResponseHeader;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,7 +76,7 @@ impl Reader<'_> {
         }
         // Only what is asked for by POST has to have an answer.
         let bodyless = matches!(status, 204 | 304) && self.request.ask.method != http::Method::POST;
-        let media = headers.get(header::CONTENT_TYPE).map(|v| in_small_letters(v.as_bytes())).unwrap_or_default();
+        let media = media_of(headers);
         let has_text = is_json(&media) || media.starts_with(b"text/event-stream");
         let binder = self.binder().filter(|_| is_json(&media) && !bodyless);
         // What is in a file passes as it is; why it does not come is told as all else is.
@@ -375,14 +374,6 @@ impl Reader<'_> {
                 SourceEvent::Broke(_) => return self.fallen(SendError::Silent),
             }
         }
-    }
-}
-
-/// A copy only of what is not written so already.
-fn in_small_letters(media: &[u8]) -> Cow<'_, [u8]> {
-    match media.iter().any(u8::is_ascii_uppercase) {
-        true => Cow::Owned(media.to_ascii_lowercase()),
-        false => Cow::Borrowed(media),
     }
 }
 
