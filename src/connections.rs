@@ -17,7 +17,7 @@ mod worker;
 
 pub(crate) use descriptors::Descriptors;
 pub(crate) use head::Clocks;
-pub(crate) use link::{heed, listen, watch};
+pub(crate) use link::{heed, listen, put_beside, takes_lines, watch};
 pub(crate) use listening::{Listening, inherit};
 pub(crate) use seats::Seats;
 

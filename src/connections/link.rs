@@ -18,8 +18,8 @@ use pingora::protocols::{
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -43,8 +43,10 @@ pub(super) struct Link {
     watched: AtomicBool,
     /// Nobody but Pingora has seen the request yet: what is said now is its refusal of a head that is none.
     unseen: AtomicBool,
-    /// What is said in place of that, as far as it is still to be said.
-    refusal: Option<Bytes>,
+    /// What is said in place of what Pingora says, as far as it is still to be said.
+    instead: Option<Bytes>,
+    /// Header lines that go out in the next head, before its empty line.
+    lines: Mutex<Vec<u8>>,
     /// The body comes in chunks.
     chunked: AtomicBool,
     chunks: Chunks,
@@ -58,7 +60,7 @@ pub(crate) fn watch(session: &ServerSession) {
 /// Its head is one, and what is answered from here on is the gateway's own. Nothing of a body that comes in chunks was
 /// read by then: only of one with a length a part may come with the head.
 pub(crate) fn heed(session: &ServerSession, chunked: bool) {
-    if let Some(link) = session.stream().and_then(|stream| stream.as_ref().as_any().downcast_ref::<Link>()) {
+    if let Some(link) = of(session) {
         link.unseen.store(false, Ordering::Relaxed);
         link.chunked.store(chunked, Ordering::Relaxed);
     }
@@ -69,11 +71,28 @@ pub(crate) fn listen(session: &ServerSession) {
     set(session, false);
 }
 
+/// Whether header lines can be put beside its head.
+pub(crate) fn takes_lines(session: &ServerSession) -> bool {
+    of(session).is_some()
+}
+
+/// Has `lines`, each with its end, go out in the head that is written next: Pingora is not told of them, whose map of
+/// headers costs more than all else about them.
+pub(crate) fn put_beside(session: &ServerSession, lines: Vec<u8>) {
+    if let Some(link) = of(session) {
+        *link.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+}
+
 fn set(session: &ServerSession, watched: bool) {
-    // Streams of HTTP/2 have no connection of their own.
-    if let Some(link) = session.stream().and_then(|stream| stream.as_ref().as_any().downcast_ref::<Link>()) {
+    if let Some(link) = of(session) {
         link.watched.store(watched, Ordering::Relaxed);
     }
+}
+
+/// Streams of HTTP/2 have no connection of their own.
+fn of(session: &ServerSession) -> Option<&Link> {
+    session.stream()?.as_ref().as_any().downcast_ref()
 }
 
 impl Link {
@@ -87,8 +106,8 @@ impl Link {
 
     fn of(way: LinkWay) -> Self {
         let [watched, unseen, chunked] = std::array::from_fn(|_| AtomicBool::new(false));
-        let (ahead, chunks) = (BytesMut::new(), Chunks::default());
-        Self { way, ahead, watched, unseen, refusal: None, chunked, chunks }
+        let (ahead, chunks, lines) = (BytesMut::new(), Chunks::default(), Mutex::default());
+        Self { way, ahead, watched, unseen, instead: None, lines, chunked, chunks }
     }
 
     /// The next request may be read.
@@ -198,23 +217,54 @@ impl Link {
 
     /// Pingora's refusals have no body and name a server that is none of ours.
     fn poll_refuse(&mut self, cx: &mut Context<'_>, theirs: &[u8]) -> Poll<io::Result<usize>> {
-        let mut ours = self.refusal.take().unwrap_or_else(|| refusal_of(theirs));
+        if self.instead.is_none() {
+            self.instead = Some(refusal_of(theirs));
+        }
+        ready!(self.poll_instead(cx))?;
+        // Whatever else it says of this is not said.
+        self.instead = Some(Bytes::new());
+        Poll::Ready(Ok(theirs.len()))
+    }
+
+    /// A head, as a whole, with lines that Pingora does not know of.
+    fn poll_head(&mut self, cx: &mut Context<'_>, theirs: &[u8]) -> Poll<io::Result<usize>> {
+        if self.instead.is_none() {
+            let lines = std::mem::take(self.lines.get_mut().unwrap_or_else(PoisonError::into_inner));
+            let Some(head) = theirs.strip_suffix(b"\r\n\r\n") else { return self.poll_say(cx, theirs) };
+            let parts = [head, b"\r\n", &lines, b"\r\n"];
+            if let LinkWay::Plain(socket) = &mut self.way
+                && socket.gather(parts)
+            {
+                return Poll::Ready(Ok(theirs.len()));
+            }
+            self.instead = Some(parts.concat().into());
+        }
+        ready!(self.poll_instead(cx))?;
+        self.instead = None;
+        Poll::Ready(Ok(theirs.len()))
+    }
+
+    fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(mut ours) = self.instead.take() else { return Poll::Ready(Ok(())) };
         while !ours.is_empty() {
             let said = self.poll_say(cx, &ours);
             if said.is_pending() {
-                self.refusal = Some(ours);
+                self.instead = Some(ours);
                 return Poll::Pending;
             }
             ours.advance(ready!(said)?);
         }
-        self.refusal = Some(ours);
-        Poll::Ready(Ok(theirs.len()))
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Link {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if *self.unseen.get_mut() { self.poll_refuse(cx, buf) } else { self.poll_say(cx, buf) }
+        if *self.unseen.get_mut() {
+            return self.poll_refuse(cx, buf);
+        }
+        let has_lines = !self.lines.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if has_lines || self.instead.is_some() { self.poll_head(cx, buf) } else { self.poll_say(cx, buf) }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -48,6 +48,18 @@ impl Socket {
         self.stream.poll_read_ready(cx)
     }
 
+    /// Takes all of it to be sent with what follows, if there is room; else nothing of it.
+    pub(super) fn gather<const N: usize>(&mut self, parts: [&[u8]; N]) -> bool {
+        if self.gathered.len() + parts.iter().map(|part| part.len()).sum::<usize>() > GATHERED {
+            return false;
+        }
+        if self.gathered.capacity() == 0 {
+            self.gathered.reserve_exact(GATHERED);
+        }
+        parts.iter().for_each(|part| self.gathered.extend_from_slice(part));
+        true
+    }
+
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.gathered.len() {
             match ready!(Pin::new(&mut self.stream).poll_write(cx, &self.gathered[self.sent..]))? {
@@ -69,17 +81,14 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if self.gathered.len() + buf.len() > GATHERED {
-            ready!(self.poll_send(cx))?;
+        if self.gather([buf]) {
+            return Poll::Ready(Ok(buf.len()));
         }
-        if buf.len() >= GATHERED {
-            return Pin::new(&mut self.stream).poll_write(cx, buf);
+        ready!(self.poll_send(cx))?;
+        if self.gather([buf]) {
+            return Poll::Ready(Ok(buf.len()));
         }
-        if self.gathered.capacity() == 0 {
-            self.gathered.reserve_exact(GATHERED);
-        }
-        self.gathered.extend_from_slice(buf);
-        Poll::Ready(Ok(buf.len()))
+        Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

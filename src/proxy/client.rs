@@ -52,11 +52,13 @@ pub(crate) struct Client<'a> {
     early: Option<EarlyKeepalive>,
     /// Set where it has its answer, and what is said goes elsewhere: true once nobody reads that any more.
     elsewhere: Option<watch::Receiver<bool>>,
+    /// Header lines beside the next head, each with its end.
+    lines: Vec<u8>,
 }
 
 impl<'a> Client<'a> {
     pub(crate) fn new(session: &'a mut Session) -> Self {
-        Self { session, upload: None, early: None, elsewhere: None }
+        Self { session, upload: None, early: None, elsewhere: None, lines: Vec::new() }
     }
 
     pub(crate) fn set_upload(&mut self, upload: Upload) {
@@ -70,6 +72,18 @@ impl<'a> Client<'a> {
     /// From now on it is somebody else's leaving that counts.
     pub(crate) fn answer_elsewhere(&mut self, over: watch::Receiver<bool>) {
         self.elsewhere = Some(over);
+    }
+
+    /// Where header lines are written that go out beside the next head; `None`: this connection has heads of another form.
+    pub(crate) fn lines(&mut self) -> Option<&mut Vec<u8>> {
+        connections::takes_lines(&self.session.downstream_session).then_some(&mut self.lines)
+    }
+
+    async fn send_head(&mut self, head: Box<ResponseHeader>, first: Option<Bytes>, end: bool) -> Result<(), ClientLeft> {
+        if !self.lines.is_empty() {
+            connections::put_beside(&self.session.downstream_session, std::mem::take(&mut self.lines));
+        }
+        send_head(self.session, head, first, end).await.map_err(ClientLeft::Gone)
     }
 
     pub(crate) fn session(&mut self) -> &mut Session {
@@ -163,18 +177,19 @@ impl<'a> Client<'a> {
         end: bool,
     ) -> Result<(), ClientLeft> {
         if self.has_begun() {
+            self.lines.clear();
             return match (first, end) {
                 (None, false) => Ok(()),
                 (first, end) => self.piece(first, end).await,
             };
         }
         frame(&self.session.downstream_session, &mut head);
-        send_head(self.session, head, first, end).await.map_err(ClientLeft::Gone)
+        self.send_head(head, first, end).await
     }
 
     /// A head by itself.
     pub(crate) async fn head(&mut self, head: Box<ResponseHeader>, end: bool) -> Result<(), ClientLeft> {
-        send_head(self.session, head, None, end).await.map_err(ClientLeft::Gone)
+        self.send_head(head, None, end).await
     }
 
     /// The connection has become another: all that the client says from now on goes up.
@@ -199,7 +214,7 @@ impl<'a> Client<'a> {
         head.set_content_length(body.len()).map_err(ClientLeft::Gone)?;
         let head_only = self.session.req_header().method == http::Method::HEAD || body.is_empty();
         let body = (!head_only).then_some(body);
-        send_head(self.session, head, body, true).await.map_err(ClientLeft::Gone)
+        self.send_head(head, body, true).await
     }
 
     /// Ends the connection without an end of the answer: the client must not take what it has for the whole.

@@ -8,7 +8,7 @@ use super::client::{
     Client, ClientLeft, Upload, answer_early, frame, framing, linger, send_head, send_piece, settle_unread_body,
 };
 use super::client_address::client_ip;
-use super::deliver::{ReplyNames, bare_head, copy_head, refusal};
+use super::deliver::{ReplyNames, bare_head, passed_head, refusal};
 use super::gateway_key::{credentials, known_key};
 use super::settings::ProxySettings;
 use crate::in_flight::InFlight;
@@ -325,7 +325,7 @@ async fn pass_on(
     session.downstream_session.set_write_timeout(Some(parts.settings.idle_timeout));
     let bare = session.req_header().method == http::Method::HEAD;
     // Of an answer to HEAD the length is that of what GET would give, and goes on as it is told.
-    let mut head = copy_head(response.head(), !bare);
+    let mut head = passed_head(response.take_head(), !bare);
     if bare {
         head.remove_header(&header::TRANSFER_ENCODING);
     } else if response.is_done() {

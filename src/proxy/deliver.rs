@@ -12,7 +12,7 @@ mod timers;
 
 pub(crate) use accounted::Accounted;
 pub(crate) use head::{
-    ReplyNames, announce, bare_head, copy_head, decorate, fault_head, json_answer, own_head, refusal,
+    ReplyNames, announce, bare_head, decorate, fault_head, json_answer, own_head, passed_head, refusal,
 };
 pub(crate) use meter::Meter;
 use meter::MeterReading;
@@ -38,7 +38,7 @@ use downstream::{Downstream, beginning};
 use gateway_domain::record::LogRecord;
 use gateway_domain::{Fault, Usage};
 use gateway_providers::{EndedRun, Failure, in_band};
-use head::head_of;
+use head::{decorate_beside, head_of};
 use http::{StatusCode, header};
 use pingora::http::ResponseHeader;
 use pump::{Ended, Pump};
@@ -189,7 +189,10 @@ impl<G: Growth> Delivery<'_, '_, G> {
     /// The gateway's own headers; from here on the answer is on its way.
     fn decorate(&mut self, head: &mut ResponseHeader) {
         self.record.timings.first_byte_us = self.request.look();
-        decorate(&self.parts.names, head, self.request, self.info);
+        match self.client.lines() {
+            Some(lines) => decorate_beside(&self.parts.names, (head, lines), self.request, self.info),
+            None => decorate(&self.parts.names, head, self.request, self.info),
+        }
     }
 
     async fn stream(mut self, stream: BegunStream) -> Delivered {
@@ -256,8 +259,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// Passed on as it comes, until the time of the try or of the whole request is over.
     async fn passthrough(mut self, passing: Passthrough) -> Delivered {
-        let Passthrough { response, meter, until, status, location } = passing;
-        let mut head = copy_head(response.head(), false);
+        let Passthrough { mut response, meter, until, status, location } = passing;
+        let mut head = passed_head(response.take_head(), false);
         if let Some(status) = status {
             head.set_status(status).map_err(ClientLeft::Gone)?;
         }

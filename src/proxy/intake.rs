@@ -26,7 +26,6 @@ use crate::runtime_config::ConfigHandle;
 use caller::{authenticate, is_gateway_key, parent};
 use gateway_domain::ports::{IdSeal, KeyUses};
 use gateway_domain::{Operation, Secret, Timestamp};
-use http::HeaderValue;
 use permits::{permit, saved_only, unknown_route};
 use pingora::proxy::Session;
 use std::sync::OnceLock;
@@ -96,7 +95,6 @@ pub(crate) fn receive(
             looked: LastLook::default(),
             auth_us,
             waited: Waited::default(),
-            trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| HeaderValue::from_static("?")),
             trace,
             span,
             metadata,

@@ -161,7 +161,6 @@ impl KeptAsk {
                 looked: LastLook::default(),
                 auth_us: 0,
                 waited: Waited::default(),
-                trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| HeaderValue::from_static("?")),
                 span: trace::of(&headers, &trace, settings.traced),
                 trace,
                 metadata: self.metadata.clone(),

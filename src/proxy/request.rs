@@ -20,7 +20,7 @@ use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
 use gateway_domain::snapshot::{Key, Org, SavedGuardrail, Snapshot, Workspace};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
-use http::{HeaderValue, Method};
+use http::Method;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -261,8 +261,6 @@ pub(crate) struct Caller {
     /// For what nodes share.
     pub(crate) waited: Waited,
     pub(crate) trace: Arc<str>,
-    /// The same, ready for the answer's head.
-    pub(crate) trace_value: HeaderValue,
     /// `None` when the call belongs to no trace but its own.
     pub(crate) span: Option<Arc<Trace>>,
     /// Workspace over key over request.

@@ -170,6 +170,11 @@ impl Response {
         self.connection.head()
     }
 
+    /// The head, for whoever passes it on: its headers are gone from here, its status stays.
+    pub fn take_head(&mut self) -> ResponseHead {
+        self.connection.take_head()
+    }
+
     /// The peer agreed to a WebSocket: what is read and written now are its bytes.
     pub fn is_upgraded(&self) -> bool {
         self.connection.parser().is_upgraded()

@@ -92,7 +92,8 @@ impl<'b> BodyScan<'b> {
     fn peek(&mut self) -> Option<u8> {
         loop {
             let byte = *self.body.get(self.at)?;
-            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+            // Nearly always told by one look.
+            if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
                 return Some(byte);
             }
             self.at += 1;

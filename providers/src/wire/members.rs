@@ -41,13 +41,15 @@ impl<'j> Members<'j> {
             }
             byte = next(bytes, &mut at).ok_or(Odd)?;
         }
-        let length = quote::find(&bytes[at..]).filter(|_| byte == b'"').ok_or(Odd)?;
-        let key = &self.json[at..at + length];
-        at += length;
-        if bytes[at] != b'"' {
+        if byte != b'"' {
             return Err(Odd);
         }
-        (self.at, self.is_begun) = (expect(bytes, at + 1, b':').ok_or(Odd)?, true);
+        let end = at + quote::find(&bytes[at..]).ok_or(Odd)?;
+        if bytes[end] != b'"' {
+            return Err(Odd);
+        }
+        let key = &self.json[at..end];
+        (self.at, self.is_begun) = (expect(bytes, end + 1, b':').ok_or(Odd)?, true);
         Ok(Some(key))
     }
 
@@ -131,7 +133,8 @@ fn next(json: &[u8], at: &mut usize) -> Option<u8> {
     loop {
         let byte = *json.get(*at)?;
         *at += 1;
-        if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+        // Nearly always told by one look.
+        if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
             return Some(byte);
         }
     }

@@ -32,7 +32,7 @@ pub(crate) use watch::{CallWatch, WatchSeat, WatchSeats};
 use super::attempt::Attempt;
 use super::{Exchange, Holds};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::deliver::{Delivery, Outcome, Passthrough, copy_head};
+use crate::proxy::deliver::{Delivery, Outcome, Passthrough, passed_head};
 use crate::proxy::handshake;
 use crate::proxy::record::{self, BodyCapture};
 use crate::runtime_config::ConfigHandle;
@@ -84,10 +84,10 @@ impl Exchange<'_> {
         outcome: Outcome,
         mut record: Box<LogRecord>,
     ) -> Result<(), ClientLeft> {
-        let Outcome::Passthrough(passing) = outcome else { return Ok(()) };
+        let Outcome::Passthrough(mut passing) = outcome else { return Ok(()) };
         let target = std::mem::take(&mut attempt.reservation);
         let holds = Holds { caller: self.admission.take(), target, lost: self.lost };
-        let head = match opening(&passing, &self.client.view().req_header().headers) {
+        let head = match opening(&mut passing, &self.client.view().req_header().headers) {
             Ok(head) => head,
             Err(fault) => {
                 holds.release();
@@ -169,9 +169,9 @@ impl Exchange<'_> {
 }
 
 /// The head by which the session opens towards the client.
-fn opening(passing: &Passthrough, client: &HeaderMap) -> Result<Box<ResponseHeader>, Fault> {
+fn opening(passing: &mut Passthrough, client: &HeaderMap) -> Result<Box<ResponseHeader>, Fault> {
     let broken = |why: &'static str| Fault::new(FaultKind::UpstreamBroken, why);
-    let mut head = copy_head(passing.response.head(), false);
+    let mut head = passed_head(passing.response.take_head(), false);
     if head.headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
         return Err(broken("The provider answered with an extension of WebSockets that it was not asked for"));
     }

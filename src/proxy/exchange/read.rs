@@ -7,7 +7,7 @@ use crate::proxy::body::Permit;
 use crate::proxy::call::{Resolved, raw_call};
 use crate::proxy::deliver::{
     Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
-    WholeAnswer, copy_head, fallen, is_json, media_of,
+    WholeAnswer, fallen, is_json, media_of, passed_head,
 };
 use crate::proxy::head::HeadPlan;
 use crate::proxy::hooks::answers_in_events;
@@ -141,7 +141,7 @@ impl Reader<'_> {
             Ok(body) => body,
             Err(outcome) => return outcome,
         };
-        let head = copy_head(response.head(), false);
+        let head = passed_head(response.take_head(), false);
         response.release(self.delivery.settings.upstream_pool_size);
         let reply = Raw(self.resolved.aim.adapter).response(&raw_call(self.request), &body).ok();
         let (usage, model) = reply.map_or((None, None), |reply| (reply.usage, reply.model));
@@ -165,7 +165,7 @@ impl Reader<'_> {
             Ok(body) => body,
             Err(outcome) => return outcome,
         };
-        let mut head = copy_head(response.head(), true);
+        let mut head = passed_head(response.take_head(), true);
         response.release(self.delivery.settings.upstream_pool_size);
         let unpacked = packing.map(|packing| {
             head.remove_header(&header::CONTENT_ENCODING);
@@ -194,7 +194,7 @@ impl Reader<'_> {
             Ok(body) => body,
             Err(outcome) => return outcome,
         };
-        let mut head = copy_head(response.head(), true);
+        let mut head = passed_head(response.take_head(), true);
         response.release(self.delivery.settings.upstream_pool_size);
         let begun = Instant::now();
         let unpacked = packing.map(|packing| {
@@ -320,8 +320,8 @@ impl Reader<'_> {
 
     /// Reads a stream until its first content, a finish or an error, so that an error inside a 200 can still
     /// fall back; gives up waiting after `--stream-hold` or 64 KiB.
-    async fn hold(self, response: Response, packing: Option<Packing>) -> Outcome {
-        let mut head = copy_head(response.head(), true);
+    async fn hold(self, mut response: Response, packing: Option<Packing>) -> Outcome {
+        let mut head = passed_head(response.take_head(), true);
         head.remove_header(&header::CONTENT_ENCODING);
         // However the provider frames its events, clients read server-sent ones.
         let media = self.resolved.aim.adapter.media(&self.resolved.call(self.request)).unwrap_or("text/event-stream");

@@ -3,7 +3,7 @@
 
 use super::{AskedFor, Caller, Content, LastLook, RawNames, Request, Route, Waited};
 use crate::proxy::capture_policy::CapturePolicy;
-use http::{HeaderValue, Method};
+use http::Method;
 use std::sync::{Arc, OnceLock};
 
 /// What is said of one beside what it asks.
@@ -32,7 +32,6 @@ impl Request {
                 looked: LastLook::default(),
                 auth_us: caller.auth_us,
                 waited: Waited::default(),
-                trace_value: HeaderValue::from_str(&trace).unwrap_or_else(|_| caller.trace_value.clone()),
                 trace,
                 span: None,
                 metadata,

@@ -91,6 +91,10 @@ impl Connection {
         &self.head
     }
 
+    pub(super) fn take_head(&mut self) -> ResponseHead {
+        self.head.take()
+    }
+
     pub(super) const fn set_unclocked(&mut self) {
         self.is_unclocked = true;
     }

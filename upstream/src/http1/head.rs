@@ -7,6 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::mem::MaybeUninit;
 
 pub(super) const MOST_HEADERS: usize = 100;
+/// For headers that whoever passes it on puts beside these.
+const ROOM: usize = 4;
 
 /// Status and headers of an answer.
 #[derive(Debug, Default)]
@@ -29,6 +31,17 @@ impl ResponseHead {
     /// What is for this connection only: the names that say so by themselves, and those that `Connection` lists.
     pub fn hop_by_hop(&self) -> &[(HeaderName, HeaderValue)] {
         &self.hop_by_hop
+    }
+
+    /// What [`Self::headers`] shows.
+    pub fn into_headers(self) -> HeaderMap {
+        self.headers
+    }
+
+    /// All but the status, which stays here as well.
+    pub(super) fn take(&mut self) -> Self {
+        let status = self.status;
+        std::mem::replace(self, Self { status, ..Self::default() })
     }
 
     pub(super) fn clear(&mut self) {
@@ -95,6 +108,7 @@ pub(super) fn parse(text: &[u8], asked: Asked, head: &mut ResponseHead) -> Resul
     }
     head.status = parsed.code.filter(|code| (100..600).contains(code)).ok_or(BrokenWhy::BadStatus)?;
     let mut hop = Hop::default();
+    head.headers.reserve(parsed.headers.len() + ROOM);
     for line in parsed.headers.iter() {
         let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BrokenWhy::BadHeader)?;
         let value = HeaderValue::from_maybe_shared(text.slice_ref(line.value)).map_err(|_| BrokenWhy::BadHeader)?;

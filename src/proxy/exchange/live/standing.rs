@@ -103,7 +103,6 @@ pub(super) fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Re
             auth_us: 0,
             waited: Waited::default(),
             trace: caller.trace.clone(),
-            trace_value: caller.trace_value.clone(),
             span: caller.span.clone(),
             metadata: caller.metadata.clone(),
             keep: caller.keep,
