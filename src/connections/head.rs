@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// More is no head. An inline config of the longest kind fits in.
 pub(super) const MOST: usize = 64 << 10;
@@ -72,11 +72,17 @@ impl Link {
         if desk.is_closing() {
             return false;
         }
-        let _idle = desk.idle();
+        let (_idle, mut since) = (desk.idle(), None);
+        let arrival = poll_fn(|cx| {
+            let arrival = self.poll_ahead(cx).map(|read| matches!(read, Ok(count) if count > 0));
+            if arrival.is_ready() {
+                return arrival;
+            }
+            self.silence.poll(cx, *since.get_or_insert_with(Instant::now), silence).map(|()| false)
+        });
         tokio::select! { biased;
-            read = poll_fn(|cx| self.poll_ahead(cx)) => matches!(read, Ok(count) if count > 0),
+            arrived = arrival => arrived,
             () = leave => false,
-            () = pingora_timeout::sleep(silence) => false,
         }
     }
 

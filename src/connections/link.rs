@@ -6,6 +6,7 @@
 use super::chunks::Chunks;
 use super::refusal::refusal_of;
 use super::socket::Socket;
+use crate::upstream::LazyTimer;
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
 use pingora::protocols::http::ServerSession;
@@ -39,6 +40,8 @@ enum LinkWay {
 pub(super) struct Link {
     way: LinkWay,
     pub(super) ahead: BytesMut,
+    /// Rings when the silence before a request is over.
+    pub(super) silence: LazyTimer,
     /// The request is whole: what comes now is for later.
     watched: AtomicBool,
     /// Nobody but Pingora has seen the request yet: what is said now is its refusal of a head that is none.
@@ -107,7 +110,7 @@ impl Link {
     fn of(way: LinkWay) -> Self {
         let [watched, unseen, chunked] = std::array::from_fn(|_| AtomicBool::new(false));
         let (ahead, chunks, lines) = (BytesMut::new(), Chunks::default(), Mutex::default());
-        Self { way, ahead, watched, unseen, instead: None, lines, chunked, chunks }
+        Self { way, ahead, silence: LazyTimer::default(), watched, unseen, instead: None, lines, chunked, chunks }
     }
 
     /// The next request may be read.
@@ -353,3 +356,62 @@ impl GetProxyDigest for Link {
 }
 
 impl Peek for Link {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::Seats;
+    use crate::connections::seats::Desk;
+
+    async fn connected() -> (Link, tokio::net::TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client =
+            tokio::net::TcpStream::connect(listener.local_addr().expect("an address")).await.expect("connected");
+        let (stream, peer) = listener.accept().expect("accepted");
+        stream.set_nonblocking(true).expect("set");
+        let seat = Seats::new(1).take(&Arc::<Desk>::default()).expect("a place");
+        (Link::plain(Socket::new(stream, peer, seat).expect("a socket")), client)
+    }
+
+    fn put(link: &Link, lines: &[u8]) {
+        *link.lines.lock().expect("whole") = lines.to_vec();
+    }
+
+    #[tokio::test]
+    async fn lines_go_out_in_the_next_head_and_nowhere_else() {
+        // Of a length that is gathered with its lines, that is not, and that no gathering takes.
+        for filling in [0, 4000, 6000] {
+            let (mut link, mut client) = connected().await;
+            let filler = "x".repeat(filling);
+            put(&link, b"a: 1\r\nb: 2\r\n");
+            link.write_all(format!("HTTP/1.1 200 OK\r\nc: {filler}\r\n\r\n").as_bytes()).await.expect("a head");
+            link.write_all(b"body\r\n\r\n").await.expect("a body");
+            link.flush().await.expect("flushed");
+            drop(link);
+            let mut told = String::new();
+            client.read_to_string(&mut told).await.expect("text");
+            assert_eq!(
+                told,
+                format!("HTTP/1.1 200 OK\r\nc: {filler}\r\na: 1\r\nb: 2\r\n\r\nbody\r\n\r\n"),
+                "{filling}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_slowly_gets_every_line() {
+        let (mut link, mut client) = connected().await;
+        let lines = format!("a: {}\r\n", "y".repeat(16 << 20));
+        put(&link, lines.as_bytes());
+        let said = tokio::spawn(async move {
+            link.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("a head");
+            link.write_all(b"body").await.expect("a body");
+            link.flush().await.expect("flushed");
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut told = String::new();
+        client.read_to_string(&mut told).await.expect("text");
+        said.await.expect("said");
+        assert!(told == format!("HTTP/1.1 200 OK\r\n{lines}\r\nbody"), "{} bytes", told.len());
+    }
+}

@@ -79,7 +79,12 @@ impl<'a> Client<'a> {
         connections::takes_lines(&self.session.downstream_session).then_some(&mut self.lines)
     }
 
-    async fn send_head(&mut self, head: Box<ResponseHeader>, first: Option<Bytes>, end: bool) -> Result<(), ClientLeft> {
+    async fn send_head(
+        &mut self,
+        head: Box<ResponseHeader>,
+        first: Option<Bytes>,
+        end: bool,
+    ) -> Result<(), ClientLeft> {
         if !self.lines.is_empty() {
             connections::put_beside(&self.session.downstream_session, std::mem::take(&mut self.lines));
         }

@@ -30,13 +30,17 @@ struct Answer<'a> {
     choices: Option<IgnoredAny>,
 }
 
+/// The order of what OpenAI's chat completions have; any other is read as well, only slower.
+const USUAL: [&str; 8] = ["id", "object", "created", "model", "choices", "usage", "service_tier", "system_fingerprint"];
+
 /// The common answer of chat and completions, of which only what is asked for here is read. Whatever is odd about it is
 /// `None`, and looked at again the thorough way.
 fn common_reply(body: &Bytes) -> Option<Reply> {
     let mut members = Members::of(std::str::from_utf8(body).ok()?).ok()?;
     let (mut model, mut tier, mut usage) = (None, None, OpenAiUsage::default());
     let (mut used, mut chosen) = (false, false);
-    while let Some(key) = members.key().ok()? {
+    let mut usual = USUAL.iter();
+    while let Some(key) = members.key_as(usual.next()).ok()? {
         match key {
             "usage" if !used => {
                 usage.skim(&mut members)?;

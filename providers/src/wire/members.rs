@@ -53,6 +53,21 @@ impl<'j> Members<'j> {
         Ok(Some(key))
     }
 
+    /// The next key, told by one comparison where it is `usual` and spelled without space.
+    pub(crate) fn key_as(&mut self, usual: Option<&&'static str>) -> Result<Option<&'j str>, Odd> {
+        if let Some(usual) = usual
+            && let Some(rest) = self.json.as_bytes().get(self.at + usize::from(self.is_begun)..)
+            && (!self.is_begun || self.json.as_bytes()[self.at] == b',')
+            && let Some(rest) = rest.strip_prefix(b"\"")
+            && let Some(rest) = rest.strip_prefix(usual.as_bytes())
+            && let Some(rest) = rest.strip_prefix(b"\":")
+        {
+            (self.at, self.is_begun) = (self.json.len() - rest.len(), true);
+            return Ok(Some(usual));
+        }
+        self.key()
+    }
+
     /// The text of the value behind the key that was read.
     pub(crate) fn value(&mut self) -> Result<&'j str, Odd> {
         let mut from = self.at;
@@ -62,10 +77,15 @@ impl<'j> Members<'j> {
         Ok(&self.json[from - 1..until])
     }
 
-    /// The members of that value, which is an object: `found` is to read the value of each.
-    pub(crate) fn object(&mut self, mut found: impl FnMut(&'j str, &mut Self) -> Result<(), Odd>) -> Result<(), Odd> {
-        let mut inner = Self::from(self.json, self.at)?;
-        while let Some(key) = inner.key()? {
+    /// The members of that value, which is an object, nearly always in the order of `usual`: `found` is to read the value of
+    /// each.
+    pub(crate) fn object(
+        &mut self,
+        usual: &[&'static str],
+        mut found: impl FnMut(&'j str, &mut Self) -> Result<(), Odd>,
+    ) -> Result<(), Odd> {
+        let (mut inner, mut usual) = (Self::from(self.json, self.at)?, usual.iter());
+        while let Some(key) = inner.key_as(usual.next())? {
             found(key, &mut inner)?;
         }
         self.at = inner.at;
@@ -249,6 +269,32 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_the_same_whatever_was_expected() {
+        for json in [
+            "{\"a\":1,\"bc\":2}",
+            "{ \"a\" : 1 , \"bc\":2}",
+            "{\"bc\":2,\"a\":1}",
+            "{}",
+            "{\"a\":1",
+            "{\"a\"",
+            "{",
+            "{\"a\":1 \"bc\":2}",
+        ] {
+            let all = |usual: &[&'static str]| {
+                let (mut found, mut all, mut usual) = (Vec::new(), Members::of(json)?, usual.iter());
+                while let Some(key) = all.key_as(usual.next())? {
+                    found.push((key, all.value()?));
+                }
+                all.end().map(|()| found)
+            };
+            let plain = all(&[]);
+            for usual in [&["a", "bc"][..], &["bc", "a"], &["a"], &["b", "b"], &["", "c"]] {
+                assert_eq!(all(usual), plain, "{json} {usual:?}");
+            }
+        }
+    }
+
+    #[test]
     fn elements_are_given_as_they_stand() {
         for (json, found) in [
             (" [] ", Ok(vec![])),
@@ -292,7 +338,7 @@ mod tests {
         let mut all = Members::of(json).expect("an object");
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("a")), Ok("1"), Ok(Some("c"))));
         let mut inner = Vec::new();
-        let read = all.object(|key, at| at.value().map(|value| inner.push((key, value))));
+        let read = all.object(&[], |key, at| at.value().map(|value| inner.push((key, value))));
         assert_eq!(read, Ok(()));
         assert_eq!(inner, [("d", "2")]);
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("e")), Ok("3"), Ok(None)));

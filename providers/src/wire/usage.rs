@@ -19,6 +19,14 @@ use gateway_domain::usage::{ServiceTier, UsageDetail};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+/// The order in which OpenAI's chat completions tell it (<https://platform.openai.com/docs/api-reference/chat/object>); any
+/// other is read as well, only slower.
+const USUAL: [&str; 5] =
+    ["prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details"];
+const USUAL_IN: [&str; 2] = ["cached_tokens", "audio_tokens"];
+const USUAL_OUT: [&str; 4] =
+    ["reasoning_tokens", "audio_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"];
+
 /// Usage of chat completions, responses, embeddings and images; the names differ, the meaning does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -91,7 +99,7 @@ struct CachedDetails {
 }
 
 impl Details {
-    fn skim(into: &mut Option<Self>, at: &mut Members<'_>) -> Result<(), Odd> {
+    fn skim(into: &mut Option<Self>, at: &mut Members<'_>, usual: &[&'static str]) -> Result<(), Odd> {
         if at.is_null() {
             return at.value().map(drop);
         }
@@ -99,7 +107,7 @@ impl Details {
             return Err(Odd);
         }
         let details = into.insert(Self::default());
-        at.object(|key, at| match key {
+        at.object(usual, |key, at| match key {
             "cached_tokens" | "cache_read_input_tokens" => skim_count(&mut details.cached_tokens, at),
             "cache_write_tokens" | "cache_creation_input_tokens" => skim_count(&mut details.cache_write_tokens, at),
             "audio_tokens" => skim_count(&mut details.audio_tokens, at),
@@ -124,7 +132,7 @@ impl OpenAiUsage {
     /// Adds what the common usage object says, of whole numbers that stand there once each. Whatever is odd about it is
     /// `None`, and for serde to read. In place, as it is large and most answers have one.
     pub(crate) fn skim(&mut self, at: &mut Members<'_>) -> Option<()> {
-        at.object(|key, at| self.put(key, at)).ok()
+        at.object(&USUAL, |key, at| self.put(key, at)).ok()
     }
 
     fn put(&mut self, key: &str, at: &mut Members<'_>) -> Result<(), Odd> {
@@ -134,11 +142,15 @@ impl OpenAiUsage {
             "completion_tokens" => &mut self.completion_tokens,
             "output_tokens" => &mut self.output_tokens,
             "total_tokens" => &mut self.total_tokens,
-            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, at),
-            "input_tokens_details" | "input_token_details" => return Details::skim(&mut self.input_tokens_details, at),
-            "completion_tokens_details" => return Details::skim(&mut self.completion_tokens_details, at),
+            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, at, &USUAL_IN),
+            "input_tokens_details" | "input_token_details" => {
+                return Details::skim(&mut self.input_tokens_details, at, &[]);
+            }
+            "completion_tokens_details" => {
+                return Details::skim(&mut self.completion_tokens_details, at, &USUAL_OUT);
+            }
             "output_tokens_details" | "output_token_details" => {
-                return Details::skim(&mut self.output_tokens_details, at);
+                return Details::skim(&mut self.output_tokens_details, at, &[]);
             }
             "prompt_cache_hit_tokens" => &mut self.prompt_cache_hit_tokens,
             "cached_tokens" => &mut self.cached_tokens,

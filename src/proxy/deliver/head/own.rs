@@ -163,7 +163,9 @@ pub(super) fn free_bare_limits(names: &OwnNames, limits: Standings, theirs: &mut
         return told;
     }
     let mut free = told;
-    for (free, LimitNames { bare, .. }) in free.iter_mut().zip([&names.requests, &names.tokens]).filter(|(told, _)| **told) {
+    for (free, LimitNames { bare, .. }) in
+        free.iter_mut().zip([&names.requests, &names.tokens]).filter(|(told, _)| **told)
+    {
         let mut bare = bare.iter().flatten().map(|told| &told.name);
         if bare.next().is_some_and(|limit| theirs.headers.contains_key(limit)) {
             *free = false;
@@ -259,7 +261,8 @@ mod tests {
         put(&mut lines, &names.retries, number(7));
         put(&mut map, &names.retries, number(7));
         assert_eq!(lines, b"x-gateway-retry-attempt-count: 7\r\nx-other-retry-attempt-count: 7\r\n");
-        let told: Vec<_> = map.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
+        let told: Vec<_> =
+            map.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
         assert_eq!(format!("{}\r\n", told.join("\r\n")).into_bytes(), lines);
     }
 
