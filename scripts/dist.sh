@@ -28,9 +28,10 @@ find_tool() { # find_tool NAME OLDEST
 
 # The same packages each time, or crates have other features and the profile names functions that are not there. With
 # --target the flags are for these programs alone, and not for what runs while they are built.
-build() { # build NAME FLAGS
+build() { # build NAME FLAGS PROGRAM...
+  local programs=("${@:3}")
   RUSTFLAGS="${RUSTFLAGS:-} $2" cargo build --locked --profile dist --target "$host" --target-dir "$work/$1" \
-    -p gateway --bin gateway -p translate --bin translate
+    -p gateway -p translate "${programs[@]/#/--bin=}"
 }
 
 # Requests, streams and tools, without limits and with all of them.
@@ -52,7 +53,7 @@ bolt=$(find_tool llvm-bolt "$oldest_bolt") || {
 }
 
 cargo build --locked --release -p load --bin load
-build counting "-Cprofile-generate=$work/counts"
+build counting "-Cprofile-generate=$work/counts" gateway translate
 counting=$work/counting/$host/dist
 rm -rf "$work/counts"
 serve_traffic "$counting/gateway"
@@ -62,7 +63,7 @@ serve_traffic "$counting/gateway"
 # Named by what is in it: cargo builds nothing again for a file that changed under the same name.
 profile=$work/$(sha256sum "$work/new.profdata" | cut -c1-16).profdata
 mv "$work/new.profdata" "$profile"
-build laid-out "-Cprofile-use=$profile -Clink-arg=-Wl,--emit-relocs"
+build laid-out "-Cprofile-use=$profile -Clink-arg=-Wl,--emit-relocs" gateway
 laid_out=$work/laid-out/$host/dist/gateway
 
 branches=$work/branches

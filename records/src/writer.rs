@@ -38,6 +38,11 @@ const QUEUE: usize = 65_536;
 const BATCH: usize = 1_024;
 /// Long enough to make batches, short enough that a log is there when one looks.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Records come together to so many, where they come fast: so many stay in a processor's near cache with all that is made of
+/// them, and leave there what the next requests need.
+const ROUND: u32 = 128;
+/// Each round takes a turn from a worker where there is no processor for both.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(2);
 
 /// What guardrails said, to be put into words by the writer.
 pub trait HookWords: fmt::Debug + Send {
@@ -207,9 +212,19 @@ fn join(thread: Option<JoinHandle<()>>) {
     }
 }
 
+/// How long a round's records take to come, where `found` of them took so long.
+fn pause(found: usize, took: Duration) -> Duration {
+    match u32::try_from(found) {
+        Ok(0) => PAUSE,
+        Ok(found) => (took * ROUND / found).clamp(SHORTEST_PAUSE, PAUSE),
+        Err(_) => SHORTEST_PAUSE,
+    }
+}
+
 impl WriterThread {
     fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
+        let (mut found, mut since) = (0, Instant::now());
         loop {
             let stopping = self.stopping.load(Ordering::Acquire);
             while batch.len() < BATCH {
@@ -219,6 +234,7 @@ impl WriterThread {
                 }
             }
             if !batch.is_empty() {
+                found += batch.len();
                 self.write(&mut batch);
                 batch.clear();
             }
@@ -244,8 +260,10 @@ impl WriterThread {
                 if let Some(ledger) = &self.ledger {
                     ledger.caught_up();
                 }
+                let pause = pause(std::mem::take(&mut found), since.elapsed());
+                since = Instant::now();
                 // A plain sleep, so that senders never have a sleeper to wake.
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(pause);
             }
         }
     }

@@ -18,8 +18,11 @@ pub(crate) enum BodyMode {
 /// declining it is answering over HTTP/1.1.
 pub(crate) fn is_websocket(session: &Session) -> bool {
     let head = session.req_header();
-    let offered = head.headers.get(header::UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    offered && head.method == Method::GET && session.downstream_session.is_upgrade_req()
+    let is_offered = || {
+        let offer = head.headers.get(header::UPGRADE);
+        offer.is_some_and(|offer| offer.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    };
+    head.method == Method::GET && is_offered() && session.downstream_session.is_upgrade_req()
 }
 
 /// Whether the request is exchanged or relayed, from its head alone.

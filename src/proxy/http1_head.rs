@@ -12,13 +12,17 @@ fn bad(field: &'static str, message: &'static str) -> Option<Fault> {
     Some(Fault::new(FaultKind::BadHeader, message).on(field))
 }
 
-pub(super) fn check(session: &Session) -> Option<Fault> {
+/// `is_encoded`: it has `transfer-encoding`.
+pub(super) fn check(session: &Session, is_encoded: bool) -> Option<Fault> {
     let head = session.req_header();
     if head.version != Version::HTTP_11 {
         return None;
     }
     if !head.headers.contains_key(header::HOST) {
         return bad("host", "A request of HTTP/1.1 needs the header host (RFC 9112, 3.2)");
+    }
+    if !is_encoded {
+        return None;
     }
     let mut codings = head.headers.get_all(header::TRANSFER_ENCODING).into_iter();
     let coding = codings.next()?;

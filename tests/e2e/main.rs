@@ -270,6 +270,8 @@ mod otlp;
 #[cfg(test)]
 mod outside_checks;
 #[cfg(test)]
+mod own_headers;
+#[cfg(test)]
 mod own_logs;
 #[cfg(test)]
 mod params;

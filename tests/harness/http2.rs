@@ -4,7 +4,7 @@ use super::WORKSPACE_KEY;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -84,6 +84,13 @@ impl Open {
             }
         }
         !end || self.body.send_data(Bytes::new(), true).is_ok()
+    }
+
+    /// Status and headers; the rest is not waited for.
+    pub(crate) async fn head(self) -> (u16, HeaderMap) {
+        let answer = tokio::time::timeout(LONGEST, self.answer).await.expect("an answer").expect("a head");
+        let (head, _) = answer.into_parts();
+        (head.status.as_u16(), head.headers)
     }
 
     /// Status and body; 0 and the reason for a stream that was reset.

@@ -7,7 +7,7 @@ mod outage;
 mod pricing;
 mod queueing;
 
-use super::{HookWords, RecordPath, RecordQueues, Records, Writer, WriterTrouble};
+use super::{HookWords, PAUSE, RecordPath, RecordQueues, Records, SHORTEST_PAUSE, Writer, WriterTrouble, pause};
 use crate::metrics::{Metrics, Readings, Shape};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};

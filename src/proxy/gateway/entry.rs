@@ -17,9 +17,9 @@ use std::time::Duration;
 impl Gateway {
     /// What no request may be, whoever sends it.
     pub(crate) fn turn_away(&self, session: &mut Session, ctx: &mut Ctx) -> Option<Fault> {
-        let chunked = session.req_header().headers.contains_key(header::TRANSFER_ENCODING);
-        connections::heed(&session.downstream_session, chunked);
-        if let Some(fault) = http1_head::check(session) {
+        let is_encoded = session.req_header().headers.contains_key(header::TRANSFER_ENCODING);
+        connections::heed(&session.downstream_session, is_encoded);
+        if let Some(fault) = http1_head::check(session, is_encoded) {
             session.downstream_session.set_keepalive(None);
             return Some(fault);
         }

@@ -162,3 +162,20 @@ fn segments_that_the_ledger_may_ask_for_stay() {
     let again: Vec<Uuid> = again.map(|read| read.expect("whole").1.id).collect();
     assert_eq!(again, ids(1..=10), "what was stored can be replayed all the same");
 }
+
+#[test]
+fn rounds_are_closer_the_faster_records_come() {
+    let ms = Duration::from_millis;
+    for (found, took, expected) in [
+        (0, ms(50), PAUSE),
+        (1, ms(50), PAUSE),
+        (128, ms(50), PAUSE),
+        (512, ms(50), Duration::from_micros(12_500)),
+        (128, ms(8), ms(8)),
+        (1024, ms(8), SHORTEST_PAUSE),
+        (usize::MAX, ms(8), SHORTEST_PAUSE),
+        (1, Duration::ZERO, SHORTEST_PAUSE),
+    ] {
+        assert_eq!(pause(found, took), expected, "{found} in {took:?}");
+    }
+}

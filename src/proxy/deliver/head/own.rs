@@ -259,6 +259,7 @@ mod tests {
         let names = OwnNames::new(&["x-gateway-", "x-other-"]);
         let (mut lines, mut map) = (Vec::new(), HeaderMap::new());
         put(&mut lines, &names.retries, number(7));
+        put(&mut map, &names.retries, number(6));
         put(&mut map, &names.retries, number(7));
         assert_eq!(lines, b"x-gateway-retry-attempt-count: 7\r\nx-other-retry-attempt-count: 7\r\n");
         let told: Vec<_> =
