@@ -403,15 +403,19 @@ mod tests {
         let (mut link, mut client) = connected().await;
         let lines = format!("a: {}\r\n", "y".repeat(16 << 20));
         put(&link, lines.as_bytes());
-        let said = tokio::spawn(async move {
+        let say = async {
             link.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("a head");
             link.write_all(b"body").await.expect("a body");
             link.flush().await.expect("flushed");
-        });
-        tokio::time::sleep(Duration::from_millis(20)).await;
+            drop(link);
+        };
         let mut told = String::new();
-        client.read_to_string(&mut told).await.expect("text");
-        said.await.expect("said");
+        let hear = async {
+            // More is said by then than fits on the way.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            client.read_to_string(&mut told).await.expect("text");
+        };
+        tokio::join!(say, hear);
         assert!(told == format!("HTTP/1.1 200 OK\r\n{lines}\r\nbody"), "{} bytes", told.len());
     }
 }
