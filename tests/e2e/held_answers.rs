@@ -6,6 +6,7 @@ use crate::agent_slow::{slow_agent, slow_gateway, streaming};
 use crate::harness::{Answer, Gateway, Peer, Upstream, eventually, reply};
 use crate::mcp_script::JSON;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -21,6 +22,17 @@ async fn held(gateway: &Gateway) -> f64 {
 async fn holds(gateway: &Gateway, at_least: f64) {
     eventually(&format!("{at_least} bytes are held"), || async { (held(gateway).await >= at_least).then_some(()) })
         .await;
+}
+
+/// The same, and nothing more comes: who finds room has it, and who finds none was told.
+async fn holds_steadily(gateway: &Gateway, at_least: f64) {
+    const WHILE: Duration = Duration::from_millis(500);
+    let steady = || async {
+        let before = held(gateway).await;
+        tokio::time::sleep(WHILE).await;
+        (before >= at_least && held(gateway).await == before).then_some(())
+    };
+    eventually(&format!("{at_least} bytes are held, and it stays so"), steady).await;
 }
 
 async fn holds_nothing(gateway: &Gateway) {
@@ -67,7 +79,7 @@ async fn agents_streams_that_wait_to_be_judged_count_for_their_key_and_for_all()
         let answer = calls.join_next().await.expect("a call").expect("no panic").expect(200);
         assert!(refused(&answer), "nobody lets the others go on yet");
     }
-    holds(&gateway, 700e3).await;
+    holds_steadily(&gateway, 700e3).await;
     let _ = agent.go.send(true);
     let mut passed = 0;
     while let Some(answer) = calls.join_next().await {
