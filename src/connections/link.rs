@@ -118,6 +118,8 @@ impl Link {
         *self.watched.get_mut() = false;
         *self.chunked.get_mut() = false;
         self.chunks = Chunks::default();
+        // Another request's.
+        self.lines = Mutex::default();
     }
 
     /// Pingora says next whether what was read is a head.

@@ -88,7 +88,12 @@ impl<'a> Client<'a> {
         if !self.lines.is_empty() {
             connections::put_beside(&self.session.downstream_session, std::mem::take(&mut self.lines));
         }
-        send_head(self.session, head, first, end).await.map_err(ClientLeft::Gone)
+        let sent = send_head(self.session, head, first, end).await;
+        if sent.is_err() {
+            // Whatever is said after that has headers of its own.
+            connections::put_beside(&self.session.downstream_session, Vec::new());
+        }
+        sent.map_err(ClientLeft::Gone)
     }
 
     pub(crate) fn session(&mut self) -> &mut Session {
