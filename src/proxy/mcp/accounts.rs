@@ -129,9 +129,11 @@ impl McpPeople {
         asking.await.unwrap_or_else(|_| Err(NoAccountToken::Away("the process takes leave".to_owned())))
     }
 
-    fn lapse(&self, id: McpAccountId, version: i64) {
+    /// The account is over when this returns: who is sent to connect it anew does not call with it meanwhile.
+    async fn lapse(&self, id: McpAccountId, version: i64) {
         let app = self.app.clone();
-        self.runtime.spawn(async move { lapse_account(&app, id, version).await });
+        // To its end though the caller leaves; where the process takes leave, the next one finds out by itself.
+        let _ = self.runtime.spawn(async move { lapse_account(&app, id, version).await }).await;
     }
 }
 
@@ -165,7 +167,7 @@ impl UpstreamCalls<'_> {
             response = self.sent(ask, silence, Some(&Pass::Header(token.header.clone()))).await?;
             if response.status() == 401 {
                 response.discard(self.pool()).await;
-                people.lapse(id, token.version);
+                people.lapse(id, token.version).await;
                 return Err(connect(None));
             }
         }
