@@ -9,6 +9,7 @@ use super::socket::Socket;
 use crate::upstream::LazyTimer;
 use async_trait::async_trait;
 use bytes::{Buf, Bytes, BytesMut};
+use parking_lot::Mutex;
 use pingora::protocols::http::ServerSession;
 use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::protocols::tls::{SslDigest, TlsStream};
@@ -19,8 +20,8 @@ use pingora::protocols::{
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -83,7 +84,7 @@ pub(crate) fn takes_lines(session: &ServerSession) -> bool {
 /// headers costs more than all else about them.
 pub(crate) fn put_beside(session: &ServerSession, lines: Vec<u8>) {
     if let Some(link) = of(session) {
-        *link.lines.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        *link.lines.lock() = lines;
     }
 }
 
@@ -234,7 +235,7 @@ impl Link {
     /// A head, as a whole, with lines that Pingora does not know of.
     fn poll_head(&mut self, cx: &mut Context<'_>, theirs: &[u8]) -> Poll<io::Result<usize>> {
         if self.instead.is_none() {
-            let lines = std::mem::take(self.lines.get_mut().unwrap_or_else(PoisonError::into_inner));
+            let lines = std::mem::take(self.lines.get_mut());
             let Some(head) = theirs.strip_suffix(b"\r\n\r\n") else { return self.poll_say(cx, theirs) };
             let parts = [head, b"\r\n", &lines, b"\r\n"];
             if let LinkWay::Plain(socket) = &mut self.way
@@ -268,7 +269,7 @@ impl AsyncWrite for Link {
         if *self.unseen.get_mut() {
             return self.poll_refuse(cx, buf);
         }
-        let has_lines = !self.lines.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let has_lines = !self.lines.get_mut().is_empty();
         if has_lines || self.instead.is_some() { self.poll_head(cx, buf) } else { self.poll_say(cx, buf) }
     }
 
@@ -376,7 +377,7 @@ mod tests {
     }
 
     fn put(link: &Link, lines: &[u8]) {
-        *link.lines.lock().expect("whole") = lines.to_vec();
+        *link.lines.lock() = lines.to_vec();
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Heads of answers: what is copied from upstream, and the gateway's own headers beside it, under every
+//! Heads of answers: what of the upstream's is passed on, and the gateway's own headers beside it, under every
 //! prefix that clients know. Sends nothing.
 
 mod own;
