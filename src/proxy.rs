@@ -85,6 +85,7 @@ use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorSource, ErrorType};
 use refused::Refused;
+use std::pin::Pin;
 
 #[async_trait]
 impl ProxyHttp for Gateway {
@@ -103,40 +104,21 @@ impl ProxyHttp for Gateway {
     }
 
     /// Always `Ok(true)`, or an error: everything is answered here.
-    async fn request_filter(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
-        if let Some(fault) = self.turn_away(session, ctx) {
-            return self.refuse(session, ctx, fault.into()).await;
-        }
-        if let Some(answered) = local::serve(self, session).await? {
-            return Ok(answered);
-        }
-        let request = match self.receive(session, ctx).await {
-            Ok(request) => request,
-            Err(refused) => return self.refuse(session, ctx, refused).await,
-        };
-        if let Err(fault) = self.enter(ctx, &request) {
-            return self.refuse(session, ctx, fault.into()).await;
-        }
-        let handler = Handler::of(session, &request);
-        if !matches!(&handler, Ok(handler) if handler.calls_nobody()) {
-            match self.shield.caller(&request) {
-                Ok(seat) => ctx.seat = seat,
-                Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
-            }
-        }
-        // Boxed is what few calls have, as it is large: the common way is boxed once, by the framework.
-        match handler {
-            Ok(Handler::BookedLine) => Box::pin(self.book(session, ctx, request)).await,
-            Ok(Handler::WrittenLine) => Box::pin(self.write_line(session, ctx, request)).await,
-            Ok(Handler::Explained) => Box::pin(self.explain(session, ctx, request)).await,
-            Ok(Handler::Mcp) => Box::pin(self.mcp(session, ctx, request)).await,
-            Ok(Handler::Agent) => Box::pin(self.agent(session, ctx, request)).await,
-            Ok(Handler::RealtimeCall) => Box::pin(self.realtime_call(session, ctx, request)).await,
-            Ok(Handler::KeptObject(call)) => Box::pin(self.own_object(session, ctx, request, call)).await,
-            Ok(Handler::Buffered) => self.exchange(session, ctx, request).await,
-            Ok(Handler::Streaming) => Box::pin(self.relay(session, ctx, request)).await,
-            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
-        }
+    fn request_filter<'g, 's, 'c, 'f>(
+        &'g self,
+        session: &'s mut Session,
+        ctx: &'c mut Ctx,
+    ) -> Pin<Box<dyn Future<Output = pingora::Result<bool>> + Send + 'f>>
+    where
+        'g: 'f,
+        's: 'f,
+        'c: 'f,
+        Self: 'f,
+    {
+        // The room first, for the future to be made in it: made before, all of its kilobytes would be copied.
+        let room = Box::new_uninit();
+        let answered = Box::write(room, self.answer(session, ctx));
+        Box::into_pin(answered)
     }
 
     /// Never asked for: every request is answered above.
@@ -180,5 +162,43 @@ impl ProxyHttp for Gateway {
     /// A client that leaves is told of in its record, not in the error log.
     fn suppress_error_log(&self, _: &Session, _: &Ctx, e: &Error) -> bool {
         *e.esource() == ErrorSource::Downstream
+    }
+}
+
+impl Gateway {
+    async fn answer(&self, session: &mut Session, ctx: &mut Ctx) -> pingora::Result<bool> {
+        if let Some(fault) = self.turn_away(session, ctx) {
+            return self.refuse(session, ctx, fault.into()).await;
+        }
+        if let Some(answered) = local::serve(self, session).await? {
+            return Ok(answered);
+        }
+        let request = match self.receive(session, ctx).await {
+            Ok(request) => request,
+            Err(refused) => return self.refuse(session, ctx, refused).await,
+        };
+        if let Err(fault) = self.enter(ctx, &request) {
+            return self.refuse(session, ctx, fault.into()).await;
+        }
+        let handler = Handler::of(session, &request);
+        if !matches!(&handler, Ok(handler) if handler.calls_nobody()) {
+            match self.shield.caller(&request) {
+                Ok(seat) => ctx.seat = seat,
+                Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
+            }
+        }
+        // Boxed is what few calls have, as it is large: the common way is boxed once, by the framework.
+        match handler {
+            Ok(Handler::BookedLine) => Box::pin(self.book(session, ctx, request)).await,
+            Ok(Handler::WrittenLine) => Box::pin(self.write_line(session, ctx, request)).await,
+            Ok(Handler::Explained) => Box::pin(self.explain(session, ctx, request)).await,
+            Ok(Handler::Mcp) => Box::pin(self.mcp(session, ctx, request)).await,
+            Ok(Handler::Agent) => Box::pin(self.agent(session, ctx, request)).await,
+            Ok(Handler::RealtimeCall) => Box::pin(self.realtime_call(session, ctx, request)).await,
+            Ok(Handler::KeptObject(call)) => Box::pin(self.own_object(session, ctx, request, call)).await,
+            Ok(Handler::Buffered) => self.exchange(session, ctx, request).await,
+            Ok(Handler::Streaming) => Box::pin(self.relay(session, ctx, request)).await,
+            Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
+        }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn serve(
         let settings = &parts.calls.delivery.settings;
         let limits = BodyLimits { most: settings.max_body.min(MOST_BODY), time: settings.body_timeout };
         let bytes = match body::read(&mut session.downstream_session, limits, held).await {
-            Ok(bytes) => bytes,
+            Ok(body) => body.bytes,
             Err(BodyError::Gone(e)) => return Err(AgentStop::Gone(e.into_down())),
             Err(BodyError::Invalid(fault, _) | BodyError::Refused(fault)) => return Err(refused(fault)),
         };

@@ -8,6 +8,8 @@ use http::{Version, header};
 use parking_lot::Mutex;
 use pingora::protocols::http::ServerSession;
 use pingora::{Error, ErrorType};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -200,18 +202,19 @@ fn too_large(most: usize) -> BodyError {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     limits: BodyLimits,
-    until: Instant,
+    /// When the first wait for it began; none yet where all that was asked for was there.
+    since: Option<Instant>,
     read: usize,
 }
 
 impl Incoming {
-    /// Asks for the body where the client waits to be asked. The clock of the whole body starts here.
+    /// Asks for the body where the client waits to be asked. The clock of the whole body starts with the first wait.
     pub(crate) async fn begin(session: &mut ServerSession, limits: BodyLimits) -> Result<Self, BodyError> {
         if announced(session).is_some_and(|length| length > limits.most) {
             return Err(too_large(limits.most));
         }
         go_on(session).await.map_err(BodyError::Gone)?;
-        Ok(Self { limits, until: Instant::now() + limits.time, read: 0 })
+        Ok(Self { limits, since: None, read: 0 })
     }
 
     /// The next piece, taken from the budget; `None` at the end.
@@ -221,17 +224,31 @@ impl Incoming {
         permit: &mut Permit,
     ) -> Result<Option<Bytes>, BodyError> {
         // Each read gets what is left of the whole body's time, so dripping does not extend it.
-        let left = if self.read == 0 { self.limits.time } else { self.until.saturating_duration_since(Instant::now()) };
+        let left = self.limits.time.saturating_sub(self.waited());
         if left.is_zero() {
             return Err(slow());
         }
-        let Some(piece) = read_within(session, left).await.map_err(told)? else { return Ok(None) };
+        let mut read = pin!(read_within(session, left));
+        let since = &mut self.since;
+        let read = poll_fn(|cx| {
+            let polled = read.as_mut().poll(cx);
+            if polled.is_pending() {
+                since.get_or_insert_with(Instant::now);
+            }
+            polled
+        });
+        let Some(piece) = read.await.map_err(told)? else { return Ok(None) };
         self.read += piece.len();
         if self.read > self.limits.most {
             return Err(too_large(self.limits.most));
         }
         permit.grow_to(self.read).map_err(BodyError::Refused)?;
         Ok(Some(piece))
+    }
+
+    /// From the first wait until now.
+    fn waited(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
@@ -268,16 +285,24 @@ pub(crate) async fn read_within(session: &mut ServerSession, longest: Duration) 
     read
 }
 
+/// A body that was read to its end.
+#[derive(Debug, Default)]
+pub(crate) struct WholeBody {
+    pub(crate) bytes: Bytes,
+    /// From the first wait for it until it was whole.
+    pub(crate) waited: Duration,
+}
+
 /// Reads the whole body. One read that brings all of it is handed on without a copy.
 pub(crate) async fn read(
     session: &mut ServerSession,
     limits: BodyLimits,
     permit: &mut Permit,
-) -> Result<Bytes, BodyError> {
+) -> Result<WholeBody, BodyError> {
     let mut incoming = Incoming::begin(session, limits).await?;
-    let Some(first) = incoming.next(session, permit).await? else { return Ok(Bytes::new()) };
+    let Some(first) = incoming.next(session, permit).await? else { return Ok(WholeBody::default()) };
     if session.is_body_done() {
-        return Ok(first);
+        return Ok(WholeBody { bytes: first, waited: incoming.waited() });
     }
     let announced = announced(session);
     let ahead = announced.map_or(first.len() * 2, |length| length.min(MOST_AHEAD));
@@ -294,7 +319,7 @@ pub(crate) async fn read(
             break;
         }
     }
-    Ok(whole.freeze())
+    Ok(WholeBody { bytes: whole.freeze(), waited: incoming.waited() })
 }
 
 /// What a failed read of the body means for its client.

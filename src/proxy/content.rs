@@ -1,7 +1,7 @@
 //! What of a body matters to routing: read within its bounds, looked through once, and kept as it came. Knows the operation,
 //! not who asks; what a saved prompt makes of its body is `prompt_target.rs`'s and `prompt_calls.rs`'s.
 
-use super::body::{self, BodyError, BodyLimits, Permit};
+use super::body::{self, BodyError, BodyLimits, Permit, WholeBody};
 use super::request::{Content, Request, Route};
 use bytes::Bytes;
 use gateway_domain::bounds::{Peek, peek, peek_form};
@@ -11,7 +11,6 @@ use gateway_domain::{Fault, FaultKind, Operation};
 use http::header;
 use pingora::proxy::Session;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Parsing a body above this takes long enough to hold up the other connections of a worker.
 const LARGE: usize = 256 * 1024;
@@ -23,9 +22,8 @@ pub(crate) async fn read_content(
     limits: BodyLimits,
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
-    let started = Instant::now();
-    let bytes = body::read(&mut session.downstream_session, limits, held).await?;
-    let waited_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let WholeBody { bytes, waited } = body::read(&mut session.downstream_session, limits, held).await?;
+    let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
     if bytes.is_empty() && route.body != Some(Body::Json) {
         return Ok(Content::default());
     }

@@ -86,37 +86,42 @@ pub(crate) fn receive(
     let trace = trace::id(&headers, at);
     let span = trace::of(&headers, &trace, parts.settings.traced);
     let metadata = merge_metadata(&tenant, &headers);
-    let request = Box::new(Request {
-        caller: Caller {
-            tenant,
-            client_ip,
-            started,
-            at,
-            looked: LastLook::default(),
-            auth_us,
-            waited: Waited::default(),
-            trace,
-            span,
-            metadata,
-            keep,
+    // Made in its place: made before, all of it would be copied.
+    let room = Box::new_uninit();
+    let request = Box::write(
+        room,
+        Request {
+            caller: Caller {
+                tenant,
+                client_ip,
+                started,
+                at,
+                looked: LastLook::default(),
+                auth_us,
+                waited: Waited::default(),
+                trace,
+                span,
+                metadata,
+                keep,
+            },
+            ask: AskedFor {
+                method: head.method.clone(),
+                route,
+                headers,
+                credential: credential.map(|c| Secret::new(c.to_owned())),
+                content: Content::default(),
+                prompt,
+                reckoned: OnceLock::new(),
+                untouched_model: None,
+                pin: None,
+                raw_names: RawNames::default(),
+                upload: None,
+                continues: None,
+                first_event: short.and_then(|short| short.first_event(is_call)),
+                call: None,
+            },
         },
-        ask: AskedFor {
-            method: head.method.clone(),
-            route,
-            headers,
-            credential: credential.map(|c| Secret::new(c.to_owned())),
-            content: Content::default(),
-            prompt,
-            reckoned: OnceLock::new(),
-            untouched_model: None,
-            pin: None,
-            raw_names: RawNames::default(),
-            upload: None,
-            continues: None,
-            first_event: short.and_then(|short| short.first_event(is_call)),
-            call: None,
-        },
-    });
+    );
     let refusal = bad_header.or_else(|| permit(parts, &request)).or_else(|| unknown_route(&request));
     let refusal = refusal.or_else(|| saved_only(parts, &request));
     let refusal = refusal.or_else(|| request.ask.headers.not_built.clone());

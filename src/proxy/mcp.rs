@@ -138,10 +138,11 @@ pub(crate) async fn serve(
 async fn read_message(parts: McpParts<'_>, session: &mut Session, held: &mut Permit) -> Result<Bytes, McpStop> {
     let settings = &parts.calls.delivery.settings;
     let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
-    body::read(&mut session.downstream_session, limits, held).await.map_err(|error| match error {
-        BodyError::Gone(e) => McpStop::Gone(e.into_down()),
-        BodyError::Invalid(fault, _) | BodyError::Refused(fault) => McpStop::Refused(fault),
-    })
+    match body::read(&mut session.downstream_session, limits, held).await {
+        Ok(body) => Ok(body.bytes),
+        Err(BodyError::Gone(e)) => Err(McpStop::Gone(e.into_down())),
+        Err(BodyError::Invalid(fault, _) | BodyError::Refused(fault)) => Err(McpStop::Refused(fault)),
+    }
 }
 
 /// An answer that says no more than its status.

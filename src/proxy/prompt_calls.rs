@@ -2,7 +2,7 @@
 //! go the way of every chat request, with all that holds for one; only to show what would be sent is answered here. What a
 //! prompt says is read from the request's own snapshot.
 
-use super::body::{self, BodyError, BodyLimits, Permit};
+use super::body::{self, BodyError, BodyLimits, Permit, WholeBody};
 use super::content::look;
 use super::deliver::ReplyNames;
 use super::record::PendingRecords;
@@ -13,7 +13,6 @@ use gateway_domain::prompt::{PromptCall, RenderedPrompt, render};
 use gateway_domain::{Fault, FaultKind, Operation};
 use pingora::proxy::Session;
 use serde_json::{Value, json};
-use std::time::Instant;
 
 /// Reads the body of the call, and gives that of the request that it stands for.
 pub(crate) async fn read_content(
@@ -22,9 +21,8 @@ pub(crate) async fn read_content(
     limits: BodyLimits,
     held: &mut Permit,
 ) -> Result<Content, BodyError> {
-    let started = Instant::now();
-    let sent = body::read(&mut session.downstream_session, limits, held).await?;
-    let waited_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let WholeBody { bytes: sent, waited } = body::read(&mut session.downstream_session, limits, held).await?;
+    let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
     let made = rendered(request, sent.clone()).await.map_err(|fault| BodyError::Invalid(fault, sent.clone()))?;
     let bytes = Bytes::from(Value::Object(made.request).to_string());
     held.grow_to(sent.len() + bytes.len()).map_err(BodyError::Refused)?;

@@ -205,9 +205,14 @@ impl Request {
 
     /// Looks at the clock, for all that happens in this step: whoever may have waited looks again.
     pub(crate) fn look(&self) -> u64 {
-        let us = u64::try_from(self.caller.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let us = self.elapsed_us_at(Instant::now());
         self.caller.looked.0.store(us, Ordering::Relaxed);
         us
+    }
+
+    /// Microseconds from when the request's head was read until then.
+    pub(crate) fn elapsed_us_at(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.caller.started).as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Microseconds from when the request's head was read until the clock was last looked at.

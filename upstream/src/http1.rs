@@ -30,7 +30,7 @@ use bytes::Bytes;
 use gateway_providers::Pieces;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How much of an answer that nobody wants is read to keep its connection, and for how long.
 const WORTH_READING: usize = 64 * 1024;
@@ -89,9 +89,9 @@ pub async fn send(
     clocks: Clocks,
 ) -> Result<Response, SendError> {
     let (_, key) = dialer.address(origin);
-    let mut body = body;
-    if let Some(connection) = pool::take(key) {
-        match Response::over(connection, head, body, clocks).await {
+    let (mut body, now) = (body, Instant::now());
+    if let Some(connection) = pool::take(key, now) {
+        match Response::over(connection, head, body, (clocks, now)).await {
             Ok(response) => return Ok(response),
             Err(failed) => body = failed.body_to_repeat()?,
         }
@@ -112,7 +112,7 @@ pub async fn send_afresh(
     // Boxed, as dialling is rare and its future large: every request would carry the room for it.
     let dialled = Box::pin(dialer.connect(origin, address, key)).await.map_err(SendError::NoConnection)?;
     let connection = Box::new(Connection::new(dialled.stream, dialled.key));
-    Response::over(connection, head, body, clocks).await.map_err(|failed| failed.error)
+    Response::over(connection, head, body, (clocks, Instant::now())).await.map_err(|failed| failed.error)
 }
 
 /// A try that gave no head.
@@ -148,10 +148,10 @@ impl Response {
         mut connection: Box<Connection>,
         head: &RequestHead,
         body: RequestBody<'a>,
-        clocks: Clocks,
+        (clocks, now): (Clocks, Instant),
     ) -> Result<Self, Failed<'a>> {
         let held = if let RequestBody::Held(pieces) = &body { Some(*pieces) } else { None };
-        connection.begin(head, body, clocks);
+        connection.begin(head, body, clocks, now);
         match poll_fn(|cx| connection.poll_head(cx)).await {
             Ok(()) => Ok(Self { connection }),
             Err(error) => {
@@ -202,10 +202,15 @@ impl Response {
     }
 
     /// Keeps the connection for the next request if nothing speaks against it, else closes it.
-    pub fn release(mut self, pool_size: usize) {
+    pub fn release(self, pool_size: usize) {
+        self.release_at(Instant::now(), pool_size);
+    }
+
+    /// The same for whoever has just looked at the clock.
+    pub fn release_at(mut self, now: Instant, pool_size: usize) {
         if self.connection.can_be_kept() {
             self.connection.settle();
-            pool::keep(self.connection.key(), self.connection, pool_size);
+            pool::keep(self.connection, now, pool_size);
         }
     }
 

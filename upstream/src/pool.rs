@@ -77,10 +77,10 @@ thread_local! {
 }
 
 /// A connection to `key` that is still usable, if this thread has one. The newest is taken: the older ones age out.
-pub(crate) fn take(key: u64) -> Option<Box<Connection>> {
+pub(crate) fn take(key: u64, now: Instant) -> Option<Box<Connection>> {
     loop {
         let idle = POOL.with_borrow_mut(|p| p.by_key.get_mut(&key)?.pop())?;
-        if idle.since.elapsed() >= IDLE {
+        if now.saturating_duration_since(idle.since) >= IDLE {
             // Everything below is older still.
             POOL.with_borrow_mut(|p| p.by_key.remove(&key));
             return None;
@@ -92,14 +92,13 @@ pub(crate) fn take(key: u64) -> Option<Box<Connection>> {
     }
 }
 
-/// Keeps `connection` for the next request to `key`, up to `most` of them.
-pub(crate) fn keep(key: u64, connection: Box<Connection>, most: usize) {
-    let now = Instant::now();
+/// Keeps `connection` for the next request to its key, up to `most` of them.
+pub(crate) fn keep(connection: Box<Connection>, now: Instant, most: usize) {
     POOL.with_borrow_mut(|pool| {
         if now.duration_since(pool.swept) >= SWEEP {
             pool.sweep(now);
         }
-        let list = pool.by_key.entry(key).or_default();
+        let list = pool.by_key.entry(connection.key()).or_default();
         if list.len() < most {
             list.push(IdleConnection { connection, since: now, _counted: CountedIdle::new() });
         }

@@ -7,7 +7,7 @@ use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
 use crate::failure::{self, ProviderError};
 use crate::translate::{self, EventError};
-use crate::wire::members::Members;
+use crate::wire::members::{Members, UsualKey};
 use crate::wire::usage::{OpenAiUsage, served, told};
 use crate::wire::{Text, read, speaks};
 use bytes::Bytes;
@@ -31,7 +31,16 @@ struct Answer<'a> {
 }
 
 /// The order of what OpenAI's chat completions have; any other is read as well, only slower.
-const USUAL: [&str; 8] = ["id", "object", "created", "model", "choices", "usage", "service_tier", "system_fingerprint"];
+const USUAL: [UsualKey; 8] = [
+    UsualKey::new(",\"id\":"),
+    UsualKey::new(",\"object\":"),
+    UsualKey::new(",\"created\":"),
+    UsualKey::new(",\"model\":"),
+    UsualKey::new(",\"choices\":"),
+    UsualKey::new(",\"usage\":"),
+    UsualKey::new(",\"service_tier\":"),
+    UsualKey::new(",\"system_fingerprint\":"),
+];
 
 /// The common answer of chat and completions, of which only what is asked for here is read. Whatever is odd about it is
 /// `None`, and looked at again the thorough way.

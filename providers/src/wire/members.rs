@@ -8,6 +8,20 @@ use gateway_domain::quote;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Odd;
 
+/// A key as it nearly always stands in an object: behind a comma, in quotes, with its colon.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsualKey(&'static str);
+
+impl UsualKey {
+    /// `spelled` as in `,"key":`.
+    pub(crate) const fn new(spelled: &'static str) -> Self {
+        let bytes = spelled.as_bytes();
+        assert!(bytes.len() > 4 && bytes[0] == b',' && bytes[1] == b'"', "it begins with a comma and a quote");
+        assert!(bytes[bytes.len() - 2] == b'"' && bytes[bytes.len() - 1] == b':', "it ends with a quote and a colon");
+        Self(spelled)
+    }
+}
+
 /// A way through one object, member by member.
 #[derive(Debug)]
 pub(crate) struct Members<'j> {
@@ -54,16 +68,18 @@ impl<'j> Members<'j> {
     }
 
     /// The next key, told by one comparison where it is `usual` and spelled without space.
-    pub(crate) fn key_as(&mut self, usual: Option<&&'static str>) -> Result<Option<&'j str>, Odd> {
-        if let Some(usual) = usual
-            && let Some(rest) = self.json.as_bytes().get(self.at + usize::from(self.is_begun)..)
-            && (!self.is_begun || self.json.as_bytes()[self.at] == b',')
-            && let Some(rest) = rest.strip_prefix(b"\"")
-            && let Some(rest) = rest.strip_prefix(usual.as_bytes())
-            && let Some(rest) = rest.strip_prefix(b"\":")
-        {
-            (self.at, self.is_begun) = (self.json.len() - rest.len(), true);
-            return Ok(Some(usual));
+    #[inline]
+    pub(crate) fn key_as(&mut self, usual: Option<&UsualKey>) -> Result<Option<&'j str>, Odd> {
+        if let Some(UsualKey(spelled)) = usual {
+            let bytes = self.json.as_bytes();
+            // The first has no comma before it.
+            let from = if self.is_begun { 0 } else { 1 };
+            if let Some(next) = bytes.get(self.at..)
+                && next.starts_with(&spelled.as_bytes()[from..])
+            {
+                (self.at, self.is_begun) = (self.at + spelled.len() - from, true);
+                return Ok(Some(&spelled[2..spelled.len() - 2]));
+            }
         }
         self.key()
     }
@@ -81,7 +97,7 @@ impl<'j> Members<'j> {
     /// each.
     pub(crate) fn object(
         &mut self,
-        usual: &[&'static str],
+        usual: &[UsualKey],
         mut found: impl FnMut(&'j str, &mut Self) -> Result<(), Odd>,
     ) -> Result<(), Odd> {
         let (mut inner, mut usual) = (Self::from(self.json, self.at)?, usual.iter());
@@ -280,7 +296,7 @@ mod tests {
             "{",
             "{\"a\":1 \"bc\":2}",
         ] {
-            let all = |usual: &[&'static str]| {
+            let all = |usual: &[UsualKey]| {
                 let (mut found, mut all, mut usual) = (Vec::new(), Members::of(json)?, usual.iter());
                 while let Some(key) = all.key_as(usual.next())? {
                     found.push((key, all.value()?));
@@ -288,7 +304,8 @@ mod tests {
                 all.end().map(|()| found)
             };
             let plain = all(&[]);
-            for usual in [&["a", "bc"][..], &["bc", "a"], &["a"], &["b", "b"], &["", "c"]] {
+            let [a, b, bc, c] = [r#","a":"#, r#","b":"#, r#","bc":"#, r#","c":"#].map(UsualKey::new);
+            for usual in [&[a, bc][..], &[bc, a], &[a], &[b, b], &[c, c]] {
                 assert_eq!(all(usual), plain, "{json} {usual:?}");
             }
         }

@@ -12,7 +12,7 @@ pub(crate) use cohere::CohereUsage;
 pub(crate) use oracle::OracleUsage;
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
-use super::members::{Members, Odd};
+use super::members::{Members, Odd, UsualKey};
 use gateway_domain::Usage;
 use gateway_domain::money::NanoUsd;
 use gateway_domain::usage::{ServiceTier, UsageDetail};
@@ -21,11 +21,20 @@ use serde_json::Value;
 
 /// The order in which OpenAI's chat completions tell it (<https://platform.openai.com/docs/api-reference/chat/object>); any
 /// other is read as well, only slower.
-const USUAL: [&str; 5] =
-    ["prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details"];
-const USUAL_IN: [&str; 2] = ["cached_tokens", "audio_tokens"];
-const USUAL_OUT: [&str; 4] =
-    ["reasoning_tokens", "audio_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"];
+const USUAL: [UsualKey; 5] = [
+    UsualKey::new(",\"prompt_tokens\":"),
+    UsualKey::new(",\"completion_tokens\":"),
+    UsualKey::new(",\"total_tokens\":"),
+    UsualKey::new(",\"prompt_tokens_details\":"),
+    UsualKey::new(",\"completion_tokens_details\":"),
+];
+const USUAL_IN: [UsualKey; 2] = [UsualKey::new(",\"cached_tokens\":"), UsualKey::new(",\"audio_tokens\":")];
+const USUAL_OUT: [UsualKey; 4] = [
+    UsualKey::new(",\"reasoning_tokens\":"),
+    UsualKey::new(",\"audio_tokens\":"),
+    UsualKey::new(",\"accepted_prediction_tokens\":"),
+    UsualKey::new(",\"rejected_prediction_tokens\":"),
+];
 
 /// Usage of chat completions, responses, embeddings and images; the names differ, the meaning does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -99,7 +108,7 @@ struct CachedDetails {
 }
 
 impl Details {
-    fn skim(into: &mut Option<Self>, at: &mut Members<'_>, usual: &[&'static str]) -> Result<(), Odd> {
+    fn skim(into: &mut Option<Self>, at: &mut Members<'_>, usual: &[UsualKey]) -> Result<(), Odd> {
         if at.is_null() {
             return at.value().map(drop);
         }

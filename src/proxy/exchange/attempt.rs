@@ -258,8 +258,8 @@ impl<'a> Turn<'a, '_> {
     ) -> Result<Outcome, ClientLeft> {
         let limit = self.limit(resolved);
         let upload = self.client.upload().cloned();
-        let mut translating = Duration::ZERO;
-        let call = TargetCall { gate: self.gate, resolved, prepared, translating: &mut translating };
+        let mut whole_at = None;
+        let call = TargetCall { gate: self.gate, resolved, prepared, whole_at: &mut whole_at };
         let body = match upload {
             Some(upload) => RequestBody::Streaming(Box::new(upload)),
             None => RequestBody::Held(&prepared.out.body),
@@ -275,8 +275,9 @@ impl<'a> Turn<'a, '_> {
                 }
             }
         };
-        let took = Duration::from_micros(self.gate.request.look() - begun);
-        attempt.info.upstream += took.saturating_sub(translating);
+        let over = self.gate.request.look();
+        let waited_until = whole_at.map_or(over, |at| self.gate.request.elapsed_us_at(at));
+        attempt.info.upstream += Duration::from_micros(waited_until.saturating_sub(begun));
         Ok(match (done, limit) {
             (Ok(Some(Outcome::Passthrough(mut passing))), limit) => {
                 passing.until = limit.filter(|_| passing.is_json());
@@ -368,13 +369,14 @@ pub(super) struct TargetCall<'a> {
     pub(super) gate: Gate<'a>,
     pub(super) resolved: &'a Resolved<'a>,
     pub(super) prepared: &'a Prepared,
-    /// Time that went into reading the answer, not into waiting for it.
-    pub(super) translating: &'a mut Duration,
+    /// When all of the answer was there: what comes behind is the gateway's own work. Unset where it is passed on as it
+    /// comes.
+    pub(super) whole_at: &'a mut Option<Instant>,
 }
 
 impl TargetCall<'_> {
     pub(super) async fn run(self, body: RequestBody<'_>) -> Outcome {
-        let Self { gate: Gate { parts, request, .. }, resolved, prepared, translating } = self;
+        let Self { gate: Gate { parts, request, .. }, resolved, prepared, whole_at } = self;
         let settings = &parts.delivery.settings;
         let clocks = Clocks { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
         let origin = match parts.dialer.origin(&resolved.aim.base).await {
@@ -411,7 +413,7 @@ impl TargetCall<'_> {
         if let Some(signed) = signed.as_ref().filter(|signed| refused(&signed.pass)) {
             parts.credentials.refused(signed.grant, &signed.pass, Some(response.head().headers()));
         }
-        let reader = read::Reader { delivery: &parts.delivery, request, resolved, head, translating };
+        let reader = read::Reader { delivery: &parts.delivery, request, resolved, head, whole_at };
         reader.read(response).await
     }
 }

@@ -25,7 +25,7 @@ use gateway_providers::{Adapter as _, Progress, Raw, streamed};
 use http::header;
 use pingora::http::ResponseHeader;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Most of a stream that is held back for its first content.
 const MOST_HELD: usize = 64 * 1024;
@@ -55,8 +55,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) resolved: &'a Resolved<'a>,
     /// What went up.
     pub(crate) head: &'a HeadPlan,
-    /// Time that went into understanding the answer.
-    pub(crate) translating: &'a mut Duration,
+    /// When all of the answer was there, if it is read to its end.
+    pub(crate) whole_at: &'a mut Option<Instant>,
 }
 
 /// Whose its objects are is noted before the client hears of them.
@@ -195,8 +195,9 @@ impl Reader<'_> {
             Err(outcome) => return outcome,
         };
         let mut head = passed_head(response.take_head(), true);
-        response.release(self.delivery.settings.upstream_pool_size);
-        let begun = Instant::now();
+        let now = Instant::now();
+        response.release_at(now, self.delivery.settings.upstream_pool_size);
+        *self.whole_at = Some(now);
         let unpacked = packing.map(|packing| {
             head.remove_header(&header::CONTENT_ENCODING);
             self.unpack(packing, &body, most, &mut held)
@@ -241,7 +242,6 @@ impl Reader<'_> {
                 binder.done();
             }
         }
-        *self.translating += begun.elapsed();
         match binder {
             None => Outcome::Whole(answer),
             // Boxed with the answer, as few calls have ids that are bound.

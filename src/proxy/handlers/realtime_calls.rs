@@ -34,7 +34,7 @@ impl Gateway {
         request.caller.keep = CapturePolicy::Nothing;
         let limits = BodyLimits { most: self.settings.max_body.min(MOST_BODY), time: self.settings.body_timeout };
         let body = match body::read(&mut session.downstream_session, limits, &mut ctx.held).await {
-            Ok(body) => body,
+            Ok(body) => body.bytes,
             Err(BodyError::Gone(e)) => return Err(e.into_down()),
             Err(BodyError::Invalid(fault, _) | BodyError::Refused(fault)) => {
                 return self.refuse(session, ctx, Refused::of(fault, request)).await;

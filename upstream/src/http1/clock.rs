@@ -29,6 +29,11 @@ impl Clock {
         Self { wait: Wait::Source, since: None, timer: LazyTimer::default() }
     }
 
+    /// A request goes out now, whose answer is waited for from here on.
+    pub(super) const fn begin(&mut self, now: Instant) {
+        (self.wait, self.since) = (Wait::Head, Some(now));
+    }
+
     /// What was waited for has come.
     pub(super) const fn stop(&mut self) {
         self.since = None;

@@ -13,7 +13,7 @@ use pingora::protocols::Stream;
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
 /// Room for most heads with what follows at once.
@@ -62,19 +62,19 @@ impl Connection {
         }
     }
 
-    pub(super) const fn key(&self) -> u64 {
+    pub(crate) const fn key(&self) -> u64 {
         self.key
     }
 
     /// A request takes the connection over.
-    pub(super) fn begin(&mut self, head: &RequestHead, body: RequestBody<'_>, clocks: Clocks) {
+    pub(super) fn begin(&mut self, head: &RequestHead, body: RequestBody<'_>, clocks: Clocks, now: Instant) {
         self.parser = Parser::new(match head.method() {
             _ if head.opens_web_socket() => Asked::WebSocket,
             &Method::HEAD => Asked::HeadOnly,
             _ => Asked::Content,
         });
         self.outgoing.begin(head, body);
-        self.clock.stop();
+        self.clock.begin(now);
         self.clocks = clocks;
         (self.is_unclocked, self.is_heard) = (false, false);
     }

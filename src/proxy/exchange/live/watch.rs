@@ -242,8 +242,7 @@ async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), SideFault> {
     let prepared = Prepared::new(gate.request, &resolved, ClientHeaders::of_nobody(&handshake))?;
     let upload = Upload::of_own(&gate.parts.delivery.budget);
     let body = RequestBody::Streaming(Box::new(upload.clone()));
-    let mut translating = Duration::ZERO;
-    let call = TargetCall { gate, resolved: &resolved, prepared: &prepared, translating: &mut translating };
+    let call = TargetCall { gate, resolved: &resolved, prepared: &prepared, whole_at: &mut None };
     match tokio::time::timeout(WITHIN, call.run(body)).await {
         Ok(Outcome::Passthrough(passing)) if passing.response.status() == 101 => {
             upload.begin();
@@ -287,8 +286,7 @@ async fn hung_up(gate: Gate<'_>, call: &str) -> Result<u16, Fault> {
     let gate = Gate { request: &request, ..gate };
     let resolved = resolved(gate)?;
     let prepared = Prepared::new(&request, &resolved, ClientHeaders::of_nobody(&HeaderMap::new()))?;
-    let mut translating = Duration::ZERO;
-    let asked = TargetCall { gate, resolved: &resolved, prepared: &prepared, translating: &mut translating };
+    let asked = TargetCall { gate, resolved: &resolved, prepared: &prepared, whole_at: &mut None };
     let outcome = asked.run(RequestBody::Held(&prepared.out.body)).await;
     let status = match &outcome {
         Outcome::Fault(fault) => return Err(fault.clone()),
