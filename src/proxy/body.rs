@@ -350,6 +350,7 @@ pub(crate) fn slow_client() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncWriteExt, DuplexStream};
 
     #[test]
     fn permits_share_one_budget_and_give_back() {
@@ -397,5 +398,64 @@ mod tests {
         drop((b, c));
         assert_eq!(budget.held(), 0);
         assert!(budget.shares.iter().all(|shard| shard.lock().is_empty()), "nothing is kept of keys that hold nothing");
+    }
+
+    /// The client's end, and the session of its request.
+    async fn asked(text: &str) -> (DuplexStream, ServerSession) {
+        let (mut near, far) = tokio::io::duplex(1 << 16);
+        near.write_all(text.as_bytes()).await.expect("room");
+        let mut session = ServerSession::new_http1(Box::new(far));
+        assert!(session.read_request().await.expect("a request"));
+        (near, session)
+    }
+
+    const TEN: &str = "POST / HTTP/1.1\r\nhost: g\r\ncontent-length: 10\r\n\r\n";
+    const STEP: Duration = Duration::from_millis(30);
+
+    #[tokio::test]
+    async fn a_body_that_came_with_its_head_is_not_waited_for() {
+        let (_near, mut session) = asked(&format!("{TEN}helloworld")).await;
+        let limits = BodyLimits { most: 10, time: Duration::from_secs(5) };
+        let body = read(&mut session, limits, &mut Permit::new(&Budget::new(100, 100))).await.expect("a body");
+        assert_eq!((&*body.bytes, body.waited), (&b"helloworld"[..], Duration::ZERO));
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_a_body_is_told_from_its_beginning() {
+        let (mut near, mut session) = asked(TEN).await;
+        let limits = BodyLimits { most: 10, time: Duration::from_secs(5) };
+        let budget = Budget::new(100, 100);
+        let mut permit = Permit::new(&budget);
+        let send = async {
+            for piece in [b"hello", b"world"] {
+                tokio::time::sleep(STEP).await;
+                near.write_all(piece).await.expect("room");
+            }
+        };
+        let (body, ()) = tokio::join!(read(&mut session, limits, &mut permit), send);
+        let body = body.expect("a body");
+        assert_eq!(&*body.bytes, b"helloworld");
+        assert!(body.waited >= 2 * STEP, "{:?}", body.waited);
+    }
+
+    #[tokio::test]
+    async fn whoever_drips_gets_no_more_time_for_it() {
+        let (mut near, mut session) = asked(TEN).await;
+        let limits = BodyLimits { most: 10, time: 3 * STEP };
+        let budget = Budget::new(100, 100);
+        let (mut permit, began) = (Permit::new(&budget), Instant::now());
+        let drip = async {
+            for _ in 0..9 {
+                tokio::time::sleep(STEP).await;
+                near.write_all(b"x").await.expect("room");
+            }
+        };
+        let told = tokio::select! {
+            told = read(&mut session, limits, &mut permit) => told.map(|body| body.bytes),
+            () = drip => panic!("nine steps went by"),
+        };
+        let Err(BodyError::Refused(fault)) = told else { panic!("{told:?}") };
+        assert_eq!(fault.status(), 408);
+        assert!(began.elapsed() >= 3 * STEP);
     }
 }

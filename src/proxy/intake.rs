@@ -25,7 +25,7 @@ use crate::issuers::Issuers;
 use crate::runtime_config::ConfigHandle;
 use caller::{authenticate, is_gateway_key, parent};
 use gateway_domain::ports::{IdSeal, KeyUses};
-use gateway_domain::{Operation, Secret, Timestamp};
+use gateway_domain::{Fault, Operation, Secret, Timestamp};
 use permits::{permit, saved_only, unknown_route};
 use pingora::proxy::Session;
 use std::sync::OnceLock;
@@ -122,14 +122,19 @@ pub(crate) fn receive(
             },
         },
     );
-    let refusal = bad_header.or_else(|| permit(parts, &request)).or_else(|| unknown_route(&request));
-    let refusal = refusal.or_else(|| saved_only(parts, &request));
-    let refusal = refusal.or_else(|| request.ask.headers.not_built.clone());
-    let refusal = refusal.or_else(|| goes_round(&request));
-    match refusal {
+    match bad_header.or_else(|| refusal(parts, &request)) {
         Some(fault) => Err(Refused::of(fault, request)),
         None => Ok(request),
     }
+}
+
+/// Why a request of a known caller goes no further.
+fn refusal(parts: &IntakeParts<'_>, request: &Request) -> Option<Fault> {
+    permit(parts, request)
+        .or_else(|| unknown_route(request))
+        .or_else(|| saved_only(parts, request))
+        .or_else(|| request.ask.headers.not_built.clone())
+        .or_else(|| goes_round(request))
 }
 
 fn merge_metadata(tenant: &Tenant, headers: &GatewayHeaders) -> Vec<(String, String)> {

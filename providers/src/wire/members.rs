@@ -93,19 +93,24 @@ impl<'j> Members<'j> {
         Ok(&self.json[from - 1..until])
     }
 
-    /// The members of that value, which is an object, nearly always in the order of `usual`: `found` is to read the value of
-    /// each.
-    pub(crate) fn object(
-        &mut self,
-        usual: &[UsualKey],
-        mut found: impl FnMut(&'j str, &mut Self) -> Result<(), Odd>,
-    ) -> Result<(), Odd> {
-        let (mut inner, mut usual) = (Self::from(self.json, self.at)?, usual.iter());
-        while let Some(key) = inner.key_as(usual.next())? {
+    /// The members of that value, which is an object: `found` is to read the value of each.
+    pub(crate) fn object(&mut self, mut found: impl FnMut(&'j str, &mut Self) -> Result<(), Odd>) -> Result<(), Odd> {
+        let mut inner = Self::from(self.json, self.at)?;
+        while let Some(key) = inner.key()? {
             found(key, &mut inner)?;
         }
         self.at = inner.at;
         Ok(())
+    }
+
+    /// All that is still to be read, that value first.
+    pub(crate) fn rest(&self) -> &'j str {
+        self.json.get(self.at..).unwrap_or_default()
+    }
+
+    /// That value was read by another, who left `rest` of the text.
+    pub(crate) const fn go_on(&mut self, rest: &'j str) {
+        self.at = self.json.len().saturating_sub(rest.len());
     }
 
     /// Whether that value is `null`, or will be odd. It is still to be read.
@@ -355,7 +360,7 @@ mod tests {
         let mut all = Members::of(json).expect("an object");
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("a")), Ok("1"), Ok(Some("c"))));
         let mut inner = Vec::new();
-        let read = all.object(&[], |key, at| at.value().map(|value| inner.push((key, value))));
+        let read = all.object(|key, at| at.value().map(|value| inner.push((key, value))));
         assert_eq!(read, Ok(()));
         assert_eq!(inner, [("d", "2")]);
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("e")), Ok("3"), Ok(None)));

@@ -6,35 +6,19 @@ mod billed;
 mod cohere;
 mod oracle;
 mod shown;
+mod usual;
 
 pub(crate) use billed::{served, told};
 pub(crate) use cohere::CohereUsage;
 pub(crate) use oracle::OracleUsage;
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
-use super::members::{Members, Odd, UsualKey};
+use super::members::{Members, Odd};
 use gateway_domain::Usage;
 use gateway_domain::money::NanoUsd;
 use gateway_domain::usage::{ServiceTier, UsageDetail};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-
-/// The order in which OpenAI's chat completions tell it (<https://platform.openai.com/docs/api-reference/chat/object>); any
-/// other is read as well, only slower.
-const USUAL: [UsualKey; 5] = [
-    UsualKey::new(",\"prompt_tokens\":"),
-    UsualKey::new(",\"completion_tokens\":"),
-    UsualKey::new(",\"total_tokens\":"),
-    UsualKey::new(",\"prompt_tokens_details\":"),
-    UsualKey::new(",\"completion_tokens_details\":"),
-];
-const USUAL_IN: [UsualKey; 2] = [UsualKey::new(",\"cached_tokens\":"), UsualKey::new(",\"audio_tokens\":")];
-const USUAL_OUT: [UsualKey; 4] = [
-    UsualKey::new(",\"reasoning_tokens\":"),
-    UsualKey::new(",\"audio_tokens\":"),
-    UsualKey::new(",\"accepted_prediction_tokens\":"),
-    UsualKey::new(",\"rejected_prediction_tokens\":"),
-];
 
 /// Usage of chat completions, responses, embeddings and images; the names differ, the meaning does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -108,7 +92,7 @@ struct CachedDetails {
 }
 
 impl Details {
-    fn skim(into: &mut Option<Self>, at: &mut Members<'_>, usual: &[UsualKey]) -> Result<(), Odd> {
+    fn skim(into: &mut Option<Self>, at: &mut Members<'_>) -> Result<(), Odd> {
         if at.is_null() {
             return at.value().map(drop);
         }
@@ -116,7 +100,7 @@ impl Details {
             return Err(Odd);
         }
         let details = into.insert(Self::default());
-        at.object(usual, |key, at| match key {
+        at.object(|key, at| match key {
             "cached_tokens" | "cache_read_input_tokens" => skim_count(&mut details.cached_tokens, at),
             "cache_write_tokens" | "cache_creation_input_tokens" => skim_count(&mut details.cache_write_tokens, at),
             "audio_tokens" => skim_count(&mut details.audio_tokens, at),
@@ -141,7 +125,10 @@ impl OpenAiUsage {
     /// Adds what the common usage object says, of whole numbers that stand there once each. Whatever is odd about it is
     /// `None`, and for serde to read. In place, as it is large and most answers have one.
     pub(crate) fn skim(&mut self, at: &mut Members<'_>) -> Option<()> {
-        at.object(&USUAL, |key, at| self.put(key, at)).ok()
+        if usual::read(self, at).is_some() {
+            return Some(());
+        }
+        at.object(|key, at| self.put(key, at)).ok()
     }
 
     fn put(&mut self, key: &str, at: &mut Members<'_>) -> Result<(), Odd> {
@@ -151,15 +138,15 @@ impl OpenAiUsage {
             "completion_tokens" => &mut self.completion_tokens,
             "output_tokens" => &mut self.output_tokens,
             "total_tokens" => &mut self.total_tokens,
-            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, at, &USUAL_IN),
+            "prompt_tokens_details" => return Details::skim(&mut self.prompt_tokens_details, at),
             "input_tokens_details" | "input_token_details" => {
-                return Details::skim(&mut self.input_tokens_details, at, &[]);
+                return Details::skim(&mut self.input_tokens_details, at);
             }
             "completion_tokens_details" => {
-                return Details::skim(&mut self.completion_tokens_details, at, &USUAL_OUT);
+                return Details::skim(&mut self.completion_tokens_details, at);
             }
             "output_tokens_details" | "output_token_details" => {
-                return Details::skim(&mut self.output_tokens_details, at, &[]);
+                return Details::skim(&mut self.output_tokens_details, at);
             }
             "prompt_cache_hit_tokens" => &mut self.prompt_cache_hit_tokens,
             "cached_tokens" => &mut self.cached_tokens,
@@ -575,6 +562,13 @@ mod tests {
             r#"{"output_tokens":9,"output_tokens_details":{"reasoning_tokens":9},"input_tokens_details":null}"#,
             r#"{"completion_tokens_details":{},"prompt_cache_hit_tokens":1,"cached_tokens":2}"#,
             r#"{"cache_read_input_tokens":5,"cache_creation_input_tokens":6,"prompt_tokens":null}"#,
+            // As OpenAI spells it to the byte, and nearly so.
+            r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12},"completion_tokens_details":{"reasoning_tokens":13,"audio_tokens":0,"accepted_prediction_tokens":14,"rejected_prediction_tokens":15}}"#,
+            r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12}}"#,
+            r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12},"completion_tokens_details":{"reasoning_tokens":13,"audio_tokens":0,"accepted_prediction_tokens":14,"rejected_prediction_tokens":15,"text_tokens":1}}"#,
+            r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":null,"audio_tokens":12},"cost":0.5}"#,
+            r#"{"prompt_tokens":1234567890123456789,"completion_tokens":0,"total_tokens":0}"#,
+            r#"{"prompt_tokens":1 ,"completion_tokens":0,"total_tokens":0}"#,
         ];
         for json in plain {
             let read: OpenAiUsage = serde_json::from_str(json).expect(json);

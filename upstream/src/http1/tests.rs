@@ -39,7 +39,7 @@ fn pipe() -> (Box<Connection>, DuplexStream) {
 }
 
 async fn over(connection: Box<Connection>, head: &RequestHead, body: RequestBody<'_>) -> Result<Response, SendError> {
-    Response::over(connection, head, body, LONG).await.map_err(|failed| failed.error)
+    Response::over(connection, head, body, (LONG, Instant::now())).await.map_err(|failed| failed.error)
 }
 
 /// Reads until `end` has come.
@@ -104,7 +104,7 @@ impl Server {
     }
 
     fn keeps_one(&self) -> bool {
-        pool::take(self.dialer.address(&self.origin).1).is_some()
+        pool::take(self.dialer.address(&self.origin).1, Instant::now()).is_some()
     }
 }
 

@@ -45,7 +45,8 @@ async fn what_spoke_or_closed_while_it_was_kept_is_seen() {
     for closes in [false, true] {
         let server = Server::new().await;
         let mut peer = server.first(OK).await;
-        let mut connection = pool::take(server.dialer.address(&server.origin).1).expect("a kept connection");
+        let mut connection =
+            pool::take(server.dialer.address(&server.origin).1, Instant::now()).expect("a kept connection");
         if closes {
             peer.shutdown().await.expect("closed");
         } else {

@@ -13,7 +13,7 @@ fn clocks(first_byte: Duration, idle: Duration) -> Clocks {
 
 async fn answer(connection: Box<Connection>, body: RequestBody<'_>, clocks: Clocks) -> Result<Response, SendError> {
     let head = post().framing(Framing::Chunked);
-    Response::over(connection, &head, body, clocks).await.map_err(|failed| failed.error)
+    Response::over(connection, &head, body, (clocks, Instant::now())).await.map_err(|failed| failed.error)
 }
 
 fn rang(outcome: &Result<impl std::fmt::Debug, SendError>, began: Instant) {
