@@ -19,6 +19,8 @@ use tokio::sync::{mpsc, watch};
 const WAITING: usize = 64;
 /// For a program to end by itself once its input is closed, and again once it was asked to.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
+/// For what it said last, often why it ends, to be read behind its end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// As the operator named it.
 #[derive(Debug)]
@@ -179,8 +181,8 @@ impl Attended {
     ) {
         let (stdin, stdout, stderr) = (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else { return };
-        let said = self.runtime.spawn(lines::read(stdout, outbox));
-        let noted = self.runtime.spawn(stderr::note(self.name.clone(), stderr, secrets));
+        let mut said = self.runtime.spawn(lines::read(stdout, outbox));
+        let mut noted = self.runtime.spawn(stderr::note(self.name.clone(), stderr, secrets));
         let ended = tokio::select! {
             // Whoever writes returns when nobody has anything to say any more, and closes its input with that.
             () = lines::write(stdin, inbox) => None,
@@ -191,7 +193,9 @@ impl Attended {
             Some(ended) => ended,
             None => self.stop().await,
         };
+        let heard = async { tokio::join!(&mut said, &mut noted) };
         // What others hold of its output must not keep these two.
+        let _ = tokio::time::timeout(LAST_WORDS, heard).await;
         said.abort();
         noted.abort();
         match ended {

@@ -118,3 +118,18 @@ fn what_is_said_beside_is_short_rare_and_without_secrets() {
     assert_eq!((0..80).filter(|_| log.takes(now)).count(), 50);
     assert!(log.takes(now + Duration::from_secs(10)));
 }
+
+#[tokio::test]
+async fn what_one_says_right_before_its_end_is_heard() {
+    // More than waits on its way to whoever listens, who is late.
+    let script = "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); done; exit 3";
+    let all = programs(vec![("last", shell(script, &[]))], 1);
+    let mut program = all.start("last").expect("started");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for number in 0..200 {
+        assert_eq!(line(&mut program).await, Some(Ok(number.to_string())));
+    }
+    assert_eq!(line(&mut program).await, None);
+    drop(program);
+    none_left(&all).await;
+}
