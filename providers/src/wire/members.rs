@@ -23,7 +23,7 @@ impl UsualKey {
 }
 
 /// A way through one object, member by member.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Members<'j> {
     json: &'j str,
     /// Behind what was read.
@@ -103,14 +103,9 @@ impl<'j> Members<'j> {
         Ok(())
     }
 
-    /// All that is still to be read, that value first.
-    pub(crate) fn rest(&self) -> &'j str {
-        self.json.get(self.at..).unwrap_or_default()
-    }
-
-    /// That value was read by another, who left `rest` of the text.
-    pub(crate) const fn go_on(&mut self, rest: &'j str) {
-        self.at = self.json.len().saturating_sub(rest.len());
+    /// Goes past `text`, if that comes next to the byte, whatever it is the beginning or the end of.
+    pub(crate) fn skip(&mut self, text: &str) -> Option<()> {
+        self.json.as_bytes().get(self.at..)?.starts_with(text.as_bytes()).then(|| self.at += text.len())
     }
 
     /// Whether that value is `null`, or will be odd. It is still to be read.

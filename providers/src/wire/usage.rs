@@ -567,7 +567,7 @@ mod tests {
             r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12}}"#,
             r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12},"completion_tokens_details":{"reasoning_tokens":13,"audio_tokens":0,"accepted_prediction_tokens":14,"rejected_prediction_tokens":15,"text_tokens":1}}"#,
             r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":null,"audio_tokens":12},"cost":0.5}"#,
-            r#"{"prompt_tokens":1234567890123456789,"completion_tokens":0,"total_tokens":0}"#,
+            r#"{"prompt_tokens":9007199254740992,"completion_tokens":0,"total_tokens":0}"#,
             r#"{"prompt_tokens":1 ,"completion_tokens":0,"total_tokens":0}"#,
         ];
         for json in plain {

@@ -17,38 +17,22 @@ const BEFORE: [&str; 9] = [
     r#","rejected_prediction_tokens":"#,
 ];
 const BEHIND: &str = "}}";
-/// Digits that fit into a number for sure.
-const MOST_DIGITS: usize = 18;
 
 /// Adds what it says to a usage that says nothing yet, and goes on behind it. `None`: nothing was read.
 pub(super) fn read(usage: &mut OpenAiUsage, at: &mut Members<'_>) -> Option<()> {
-    let (mut text, mut numbers) = (at.rest(), [0; BEFORE.len()]);
+    let (mut ahead, mut numbers) = (at.clone(), [None; BEFORE.len()]);
     for (number, before) in numbers.iter_mut().zip(BEFORE) {
-        let behind = text.strip_prefix(before)?;
-        let (read, length) = count(behind.as_bytes())?;
-        (*number, text) = (read, behind.get(length..)?);
+        ahead.skip(before)?;
+        *number = Some(ahead.count().ok()??);
     }
-    let rest = text.strip_prefix(BEHIND)?;
-    let [prompt, completion, total, cached, audio_in, reasoning, audio_out, accepted, rejected] = numbers.map(Some);
+    ahead.skip(BEHIND)?;
+    let [prompt, completion, total, cached, audio_in, reasoning, audio_out, accepted, rejected] = numbers;
     (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) = (prompt, completion, total);
     let (mut into, mut out) = (Details::default(), Details::default());
     (into.cached_tokens, into.audio_tokens) = (cached, audio_in);
     (out.reasoning_tokens, out.audio_tokens) = (reasoning, audio_out);
     (out.accepted_prediction_tokens, out.rejected_prediction_tokens) = (accepted, rejected);
     (usage.prompt_tokens_details, usage.completion_tokens_details) = (Some(into), Some(out));
-    at.go_on(rest);
+    *at = ahead;
     Some(())
-}
-
-/// The number that `text` begins with, and its digits.
-fn count(text: &[u8]) -> Option<(u64, usize)> {
-    let (mut number, mut length) = (0, 0);
-    while let Some(digit) = text.get(length).filter(|byte| byte.is_ascii_digit()) {
-        number = number * 10 + u64::from(digit - b'0');
-        length += 1;
-        if length > MOST_DIGITS {
-            return None;
-        }
-    }
-    (length > 0).then_some((number, length))
 }
