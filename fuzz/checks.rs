@@ -34,7 +34,8 @@ const WAYS: &[(&str, Operation)] = &[
     ("perplexity-ai", Operation::ChatCompletions),
     ("perplexity-ai", Operation::Messages),
 ];
-/// And through those that read frames: Converse for all clients, InvokeModel, and what is only overheard.
+/// Further ways through translators that read frames: Converse for all clients, InvokeModel, and what is only
+/// overheard.
 const FRAMED: &[(&str, Operation)] = &[
     ("amazon.nova-lite-v1:0", Operation::ChatCompletions),
     ("amazon.nova-lite-v1:0", Operation::Messages),
@@ -56,8 +57,8 @@ pub(crate) fn sse(data: &[u8]) {
     agree(adapter, &call, rest, *step);
 }
 
-/// As `sse`, for frames of AWS. A fuzzer meets no checksum by chance, so the rest are lines of a name and a payload, that
-/// are framed here; what follows a `!` goes as it is.
+/// Checks what `sse` does, for frames of AWS. A fuzzer meets no checksum by chance, so the rest are lines of a name and
+/// a payload, that are framed here; what follows a `!` goes as it is.
 pub(crate) fn frames(data: &[u8]) {
     let [way, step, rest @ ..] = data else { return };
     let (model, operation) = FRAMED[usize::from(*way) % FRAMED.len()];

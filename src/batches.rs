@@ -39,12 +39,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// Of jobs.
+/// The kind of jobs in which nodes run batches.
 const JOB: &str = "batch";
-/// Of objects and blobs.
+/// The kind of objects and blobs that belong to batches.
 const BATCH: &str = "batch";
 const FILE: &str = "file";
-/// Of what a run notes of its lines, and of what a batch's requests are sent with.
+/// The kind of blobs that a run writes about a batch's lines: what it does with them, and how they go up to a provider.
 const LOG: &str = "batch_log";
 /// Blobs of what batches answered: counted, and never refused for want of room.
 const RESULT: &str = "batch_result";
@@ -73,11 +73,11 @@ pub(crate) struct BatchSettings {
     pub(crate) parallel: usize,
     /// Times that a line is asked again.
     pub(crate) retries: u32,
-    /// Between two looks at a provider's batch.
+    /// The time between two looks at a provider's batch.
     pub(crate) poll: Duration,
     /// Bytes of one answer.
     pub(crate) most_answer: usize,
-    /// Of jobs: those of a deployment are run by its nodes.
+    /// The kind of the jobs of batches; it names the deployment where there is one, since only its own nodes run them.
     pub(crate) job: &'static str,
 }
 
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Batches {
     }
 }
 
-/// Of a file, as clients see it.
+/// The id of a file that clients see.
 pub(crate) fn file_id(id: Uuid) -> String {
     format!("gw_file_{}", id.simple())
 }

@@ -29,7 +29,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// Of objects.
+/// The kind of objects that hold notes of what was counted.
 const KIND: &str = "booking";
 /// What ended longer ago is not counted any more, so that rows need not be kept for good.
 const RECENT_SECS: i64 = 30 * 86_400;

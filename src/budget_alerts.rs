@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Between tries of a webhook that does not answer well.
+/// Seconds to wait after each try of a webhook that does not answer well.
 const PAUSES: [u64; 4] = [1, 5, 30, 120];
 
 pub(crate) struct BudgetAlerts {
@@ -69,7 +69,7 @@ impl BudgetAlerts {
         (count.told + 1..=due).filter(|level| *level == LIMIT || budget.threshold().is_some()).collect()
     }
 
-    /// To those whom the key names, if it names any.
+    /// Sends an e-mail to the addresses that the key names, if it names any.
     async fn mail(
         &self,
         snapshot: &Snapshot,
@@ -163,7 +163,7 @@ fn due(budget: &Budget, used: u64) -> i64 {
     }
 }
 
-/// As it stands now, wherever it is set.
+/// The budget as it stands now, wherever it is set.
 fn budget(snapshot: &Snapshot, holder: Holder, measured: Measured) -> Option<Budget> {
     let of = |limits: Option<&Arc<Limits>>| {
         let spends = |b: &&Budget| measured == counted(b.spend);

@@ -114,7 +114,7 @@ impl AnswerCache {
         Found::Leader(Leader::new(self.clone(), key, keep, Some(flight)))
     }
 
-    /// For one who followed in vain: a call of its own that nobody waits for.
+    /// Makes a leader that nobody follows, for a caller whose followed call brought nothing.
     pub(crate) fn lead_alone(self: &Arc<Self>, key: Key, keep: Duration) -> Leader {
         Leader::new(self.clone(), key, keep, None)
     }

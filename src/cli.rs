@@ -53,7 +53,7 @@ pub(crate) enum Command {
     },
     /// Make a configuration document of another gateway's file, and say what it does not hold
     Convert {
-        /// Whose file it is: litellm or portkey
+        /// Gateway that the file is from: litellm or portkey
         #[arg(long)]
         from: ForeignForm,
         /// The file; `-` reads it from standard input

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Written once, before anything is dated.
 static AHEAD_SECS: AtomicI64 = AtomicI64::new(0);
 
-/// From now on the process lives so many seconds ahead of the machine, or behind it.
+/// Sets how many seconds this process lives ahead of the machine's clock, or behind it if negative.
 pub(crate) fn set_ahead(secs: i64) {
     AHEAD_SECS.store(secs, Ordering::Relaxed);
 }

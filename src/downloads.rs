@@ -9,7 +9,7 @@ use http::Method;
 use http::header::{CONTENT_LENGTH, LOCATION};
 use std::time::Duration;
 
-/// Between two pieces.
+/// The longest wait between two pieces of a body.
 const BETWEEN_PIECES: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]

@@ -18,7 +18,7 @@ impl HealthComponents {
         self.0.lock().push(Box::new(tell));
     }
 
-    /// In the order in which they were added.
+    /// Asks all parts, in the order in which they were added.
     pub(crate) fn report(&self) -> Vec<Part> {
         self.0.lock().iter().map(|tell| tell()).collect()
     }

@@ -23,7 +23,7 @@ pub(crate) fn of(at: Timestamp, bytes: [u8; 10]) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
 }
 
-/// Of a span; never zero.
+/// A new id for a span; never zero.
 pub(crate) fn span() -> u64 {
     RANDOM.with_borrow_mut(rand::Rng::random::<u64>).max(1)
 }

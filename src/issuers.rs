@@ -35,11 +35,11 @@ const MOST_ASKS: usize = 256;
 #[derive(Debug, PartialEq)]
 struct IssuerKeys {
     keys: KeySet,
-    /// As it calls itself in its discovery document, where that could be found.
+    /// The issuer's name in its discovery document, where that could be found.
     issuer: Option<String>,
 }
 
-/// By the address that was fetched.
+/// The sets of keys by the address that each was fetched from.
 type IssuerSets = HashMap<Arc<str>, Arc<IssuerKeys>>;
 
 /// Somebody waits for the issuers of an organisation: until every copy of `pending` is dropped.
@@ -51,7 +51,7 @@ struct RefreshAsk {
 pub(crate) struct Issuers {
     sets: ArcSwap<IssuerSets>,
     verified: Cache<KeyHash, Arc<VerifiedToken>>,
-    /// Of issuers that servers have of their own.
+    /// Good tokens of issuers that single servers have of their own.
     served: Cache<KeyHash, Arc<server::ServerToken>>,
     asks: mpsc::Sender<RefreshAsk>,
 }
@@ -64,7 +64,7 @@ impl Issuers {
         (Self { sets: ArcSwap::default(), verified, served, asks }, asked)
     }
 
-    /// For commands that serve nothing: no token is good.
+    /// Issuers for commands that serve nothing: no token is good.
     pub(crate) fn detached() -> Self {
         Self::new().0
     }

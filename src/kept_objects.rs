@@ -1,6 +1,6 @@
-//! Whose the objects are that providers keep, where workspaces share a credential and do not see each other's
-//! (`isolate_objects`): rows that say so are what lists are filtered by. They lie in the database, not in the journal of records:
-//! another node must find them at once, and the journal gives its records away to a store that may not be this database.
+//! Notes which workspace owns an object that a provider keeps, where workspaces share a credential and do not see each
+//! other's (`isolate_objects`): lists are filtered by these rows. They lie in the database, not in the journal of
+//! records: another node must find them at once, and the journal gives its records away to a store that may be another.
 //!
 //! A row is written by one task of the control runtime, and whoever delivers the answer waits for it, a second at most. Where
 //! the database is away answers pass all the same: what is to be noted waits in a queue with a bound, is tried again until it
@@ -25,7 +25,7 @@ use uuid::Uuid;
 const KEPT_MICROS: i64 = 730 * 86_400 * 1_000_000;
 /// How long an answer waits for its note.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Until a database that is away is asked again.
+/// The pause before a database that is away is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Notes that are written in one go.
 const AT_ONCE: usize = 200;

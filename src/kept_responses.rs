@@ -23,7 +23,7 @@ use std::time::Duration;
 /// One that is larger than this share of the shelf would push out too many others.
 const LARGEST_SHARE: usize = 8;
 
-/// Whose responses: another key does not find them, in the same workspace either.
+/// The owner of responses: another key does not find them, not even one of the same workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseOwner {
     pub(crate) workspace: WorkspaceId,
@@ -53,7 +53,7 @@ impl Weighter<Key, Arc<KeptResponse>> for ResponseWeight {
 pub(crate) struct KeepBounds {
     /// Zero: nothing is kept.
     pub(crate) time: Duration,
-    /// Of all together, in this process.
+    /// The bytes of all kept responses together, in this process.
     pub(crate) bytes: usize,
 }
 

@@ -79,7 +79,7 @@ impl Limits {
         }
     }
 
-    /// By the process's own counters. A node among several keeps to its share of what they do not share.
+    /// Admits by the process's own counters. A node among several keeps to its share of what they do not share.
     fn near(&self, asks: &mut [CounterOp], now: Timestamp) -> Result<(), Refusal> {
         let place = self.peers.place();
         if place.count == 1 {
@@ -145,7 +145,7 @@ impl Limits {
             }
             Err(failure) => {
                 self.counts.failed();
-                // Of a caller who came late it is not Redis that was slow.
+                // Where the caller had less time than Redis is given, Redis was not slow.
                 if failure != RedisFailure::Hurried {
                     shared.pause(now.plus_micros(i64::try_from(took.as_micros()).unwrap_or(0)));
                 }

@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue, Method, header};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Of the answer to a message, whose own answer comes over the stream.
+/// The most bytes of the HTTP answer to a posted message; what the server says to it comes over the stream.
 const MOST_REPLY: usize = 64 << 10;
 
 pub(crate) struct OpenLines {

@@ -12,7 +12,7 @@ pub(crate) struct Peers(Arc<AtomicU64>);
 pub(crate) struct Place {
     /// This one included; never 0.
     pub(crate) count: u32,
-    /// Below `count`, and another on each node.
+    /// This node's number among them: less than `count`, and another on each node.
     pub(crate) rank: u32,
 }
 

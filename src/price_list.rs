@@ -16,7 +16,8 @@ pub(crate) async fn opened() {
     opened_for(|| true).await;
 }
 
-/// The same where prices are needed at all, which is asked only while the list is closed.
+/// Comes back when prices can be looked up. `needed` says whether they are at all, and is asked only while the list is
+/// closed.
 pub(crate) async fn opened_for(needed: impl FnOnce() -> bool) {
     if PriceBook::opened().is_none() && needed() {
         // Where it fails, the list is read by whoever looks into it. Boxed to keep its room out of every request.

@@ -153,7 +153,7 @@ impl ProxyHttp for Gateway {
         }
     }
 
-    /// For error lines of the framework: a query may hold a key.
+    /// What error lines of the framework say of a request: no query, since it may hold a key.
     fn request_summary(&self, session: &Session, _: &Ctx) -> String {
         let head = session.req_header();
         format!("{} {}", head.method, head.uri.path())

@@ -8,7 +8,7 @@ use gateway_records::writer::WriterTrouble;
 use gateway_store::journal::Depth;
 use serde_json::json;
 
-/// Of the journal's bound, in percent: from here on an operator has to act before records go.
+/// The share of the journal's bound, in percent, from which on an operator has to act before records go.
 const NEARLY_FULL: u64 = 90;
 
 pub(crate) fn report(parts: &HealthComponents, metrics: &Metrics, trouble: &WriterTrouble) {

@@ -80,7 +80,7 @@ impl ConfigHandle {
         Self { current: ArcSwap::default(), writing: Mutex::new(()), catalog, vault, trusted }
     }
 
-    /// As a node of this deployment, with nothing configured yet.
+    /// Makes it a node of this deployment, with nothing configured yet.
     #[must_use]
     pub(crate) fn of_deployment(self, slug: Option<&str>) -> Self {
         let snapshot = Arc::new(Snapshot::of_deployment(slug));

@@ -324,7 +324,8 @@ fn delivery(
     }
 }
 
-/// Of a process that takes over they are handed on, not claimed.
+/// Claims the ports before anything is started. A process that takes over claims none: its predecessor hands its
+/// sockets on.
 fn claim_ports(settings: &Settings, upgrade: bool) -> Result<(), String> {
     if upgrade {
         return Ok(());

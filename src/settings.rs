@@ -120,20 +120,20 @@ pub(crate) struct Effective {
 }
 
 impl Effective {
-    /// As the admin port tells it.
+    /// The setting as the admin port tells it, with hyphens in its name.
     pub(crate) fn told(&self) -> Setting {
         Setting { name: self.name.replace('_', "-"), value: self.value.clone(), source: self.source }
     }
 }
 
-/// Of one flag.
+/// What the help says of one flag: how its values are written, and its default.
 struct HelpLine {
     id: &'static str,
     form: Option<&'static str>,
     default: fn() -> String,
 }
 
-/// With the default and the unit of each flag told.
+/// Adds the default of each flag and how its values are written to the help.
 pub(crate) fn explained(mut command: Command) -> Command {
     for line in HELP {
         if !command.get_arguments().any(|arg| arg.get_id() == line.id) {
@@ -167,7 +167,7 @@ macro_rules! settings {
                 $(#[serde(deserialize_with = $list)])?
                 pub(crate) $name: $($flag)+,
             )+
-            /// Of the file alone.
+            /// The part that only the settings file can have.
             #[arg(skip)]
             mcp: McpFile,
         }
@@ -416,7 +416,7 @@ settings! {
     log_format: [Option<LogFormat>] as Option<LogFormat> = None, "GATEWAY_LOG_FORMAT" in "Logging";
     /// Filter of log lines, as tracing-subscriber reads it
     log_level: [Option<String>] as String = "info".to_owned(), "GATEWAY_LOG_LEVEL" in "Logging";
-    /// Whose bodies and headers records keep: errors, all, none, or a share of all such as 0.1 beside the errors
+    /// Calls whose bodies and headers records keep: errors, all, none, or a share of all such as 0.1 beside the errors
     log_bodies: [Option<LogBodies>] as LogBodies = LogBodies::Errors, "GATEWAY_LOG_BODIES" in "Logging";
     /// Headers whose values records hold as hashes, though harmless (repeatable, or with commas)
     log_headers_hashed: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_HEADERS_HASHED" in "Logging", list "one_or_more";

@@ -149,7 +149,7 @@ mod tests {
         let token = Stranger::with_token(Unwelcome::BadToken, Some(org));
         let expired = Stranger { key: Some(KeyId(Uuid::from_u128(2))), why: Unwelcome::ExpiredKey, ..token };
         let mut rows = |stranger, at| (0..1_000).filter(|n| bounds.takes_row(&caller(stranger, n % 500, at))).count();
-        // The same from the same address is one, and tokens take no row from keys.
+        // A caller has one row an hour for each address, and tokens take no row from keys.
         assert_eq!((rows(token, 0), rows(expired, 0), rows(token, HOUR - 1), rows(token, HOUR)), (300, 300, 0, 300));
         assert_eq!(rows(Stranger::unknown(Unwelcome::UnknownKey), HOUR), 0);
     }

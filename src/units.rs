@@ -146,12 +146,12 @@ impl fmt::Display for ListenAddresses {
     }
 }
 
-/// Whose bodies records keep (`--log-bodies`).
+/// Calls whose bodies records keep (`--log-bodies`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum LogBodies {
     None,
     Errors,
-    /// Of all calls, in 0..1; errors always.
+    /// This share of all calls, in 0..1, and every call that fails.
     Share(f64),
     All,
 }

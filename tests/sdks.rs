@@ -148,7 +148,7 @@ impl Stage {
         self.run(command).await;
     }
 
-    /// With what frameworks need that ask for google-genai below 3.
+    /// Runs a script with what frameworks need that ask for google-genai below 3.
     async fn python_framework(&self, script: &str) {
         let mut command = Command::new(installed("python/bin/python"));
         command.env("PYTHONPATH", installed("python/google-genai-2")).env("TEST_RUNS", "mock=openai");
@@ -394,7 +394,7 @@ async fn live_provider() -> LiveProvider {
         socket.say(&json!({ "type": "session.created", "event_id": "event_1", "session": session })).await;
         while let Said::Event(event) = socket.next().await {
             let told = match event["type"].as_str() {
-                // Of Responses, not of realtime.
+                // The event is one of Responses, not of realtime.
                 Some("response.create") if !event["input"].is_null() => {
                     let usage = json!({ "input_tokens": 40, "output_tokens": 20, "total_tokens": 60 });
                     let response = json!({ "id": "resp_1", "object": "response", "output": [], "usage": usage });

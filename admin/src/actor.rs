@@ -33,7 +33,7 @@ pub struct Actor {
     pub workspace: Option<WorkspaceId>,
     /// The person behind a user key.
     pub user: Option<Uuid>,
-    /// Of the key, and no more than the role of the person behind it may do.
+    /// What it may do: the scopes of the key, but no more than the role of the person behind it allows.
     pub scopes: Scopes,
     /// Whether it may make somebody admin of a workspace, or unmake one: not people who are none themselves.
     pub(crate) may_make_admins: bool,
@@ -45,7 +45,7 @@ pub struct Actor {
     pub(crate) sees_all: bool,
     /// Whether it sees the metadata of logs.
     pub(crate) sees_metadata: bool,
-    /// What of MCP servers it is held to.
+    /// Which MCP servers, and what of them, its key may use; `None`: the key sets no bounds.
     pub(crate) mcp_access: Option<Arc<McpReach>>,
     /// Which models it may call.
     pub(crate) allowed_models: Option<ModelReach>,

@@ -15,12 +15,12 @@ use http::{HeaderValue, Method, header};
 use serde_json::Value;
 use std::time::Duration;
 
-/// For both places together.
+/// How long both addresses where a card may be are waited for together.
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// What came of asking.
 pub(crate) struct FoundCard {
-    /// Of the last answer.
+    /// The HTTP status of the agent's last answer; `None`: it gave none.
     pub(crate) status: Option<u16>,
     pub(crate) millis: i64,
     /// `Err`: a sentence that holds nothing of what the agent said beyond its status.
@@ -33,7 +33,7 @@ impl FoundCard {
     }
 }
 
-/// As the agent is called, with nobody behind it.
+/// Asks an agent for its card with the settings of its integration, on behalf of no user.
 pub(crate) async fn ask(app: &App, org: OrgId, outbound: &OutboundSettings) -> Result<FoundCard, Problem> {
     let Some(outside) = &app.outside else { return Ok(FoundCard::failed("this process asks no agents".to_owned())) };
     Ok(match settings::target(outbound, (org, None), app).await? {
@@ -76,7 +76,7 @@ pub fn public_agent_card(agent: &ManagedAgent, upstream: &AgentUpstream, base: &
     upstream.card.as_ref().map(|card| public_card(agent, upstream, card, base))
 }
 
-/// The same of another card of the agent's.
+/// Makes the public form of `card`, which may be another card of the agent than the saved one.
 pub fn public_card(agent: &ManagedAgent, upstream: &AgentUpstream, card: &Value, base: &str) -> Value {
     let below = |url: &str| {
         let endpoint = upstream.endpoints.iter().find(|endpoint| endpoint.url == url);
@@ -96,7 +96,7 @@ fn read(reply: &OutsideReply) -> Result<Value, String> {
     accepted(card).map_err(|rule| format!("the agent's card {rule}"))
 }
 
-/// Below the address of the agent; whoever names the place of a card means that one.
+/// Where the card may be: below the agent's address, unless that address is the place of a card itself.
 fn places(url: &str) -> Vec<String> {
     if PLACES.iter().any(|place| url.ends_with(place)) {
         return vec![url.to_owned()];

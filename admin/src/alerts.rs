@@ -30,11 +30,11 @@ const MOST_UNDER_WAY: u32 = 200;
 /// What came of a look at all rules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AlertRound {
-    /// That are in force, wherever they were looked at.
+    /// Rules that are in force, whichever node looks at them.
     pub rules: u64,
-    /// Messages that are to be told from now on.
+    /// Kinds of the rules that fired: one entry for each message that a threshold is reached.
     pub fired: Vec<AlertKind>,
-    /// The same, that something is over.
+    /// Kinds of the rules that recovered: one entry for each message that an alert is over.
     pub over: Vec<AlertKind>,
     /// Rules that could not be looked at.
     pub failed: u64,

@@ -31,9 +31,9 @@ pub struct ClientAddr(pub IpAddr);
 /// How limits are counted at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// In the one process that there is.
+    /// There is one process, and it counts alone.
     Process,
-    /// By all nodes together.
+    /// All nodes count together in Redis.
     Redis,
     /// Redis is out of reach: as each policy says, by default each node its share.
     RedisAway,
@@ -113,13 +113,13 @@ pub struct Setting {
 /// How many rows of a kind one holder may have, where each is compiled and kept in memory by every node.
 #[derive(Clone, Copy, Debug)]
 pub struct Quotas {
-    /// Of a workspace.
+    /// Configs of one workspace.
     pub configs: usize,
-    /// Of a workspace, and as many of the organisation itself; archived ones count.
+    /// Guardrails of one workspace, and as many of the organisation itself; archived ones count.
     pub guardrails: usize,
-    /// Of an organisation.
+    /// Secret references of one organisation.
     pub secret_references: usize,
-    /// Of an organisation: what its writes of a day were answered that may be sent again.
+    /// Answers to one organisation's writes of a day, which are kept for clients that send a write again.
     pub kept_answers: u64,
     pub directory: DirectoryBounds,
 }
@@ -127,13 +127,13 @@ pub struct Quotas {
 /// How much a directory may provision, all of it in the memory of every node, and how much one request of it may cost.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryBounds {
-    /// Of an organisation.
+    /// Users of one organisation.
     pub users: usize,
-    /// Of an organisation.
+    /// Groups of one organisation.
     pub groups: usize,
-    /// Of one group.
+    /// Members of one group.
     pub members: usize,
-    /// Of all groups of an organisation.
+    /// Memberships in all groups of one organisation together.
     pub memberships: usize,
     /// Resources that one filter is held against.
     pub looked_at: usize,
@@ -178,7 +178,7 @@ pub struct App {
     pub repricing: Arc<dyn Repricing>,
     /// Takes records of calls that went another way; `None`: nothing here does.
     pub own_records: Option<Arc<dyn RecordIntake>>,
-    /// By which a record that is sent again is known.
+    /// Remembers which ids came before, by which a record that is sent again is known.
     pub claims: Arc<dyn RecordClaims>,
     pub exports: Arc<dyn Exports>,
     pub jobs: Arc<dyn Jobs>,
@@ -236,15 +236,15 @@ pub struct App {
     pub hears_alerts: bool,
     /// Set where people sign in here for clients of MCP servers, and not at issuers elsewhere.
     pub oauth: Option<Arc<dyn OauthStore>>,
-    /// Of people at MCP servers that sign people in by themselves.
+    /// Stores people's accounts at MCP servers that sign people in by themselves.
     pub accounts: Arc<dyn McpAccounts>,
-    /// Their tokens, as this process has them at hand.
+    /// The tokens of these accounts that this process has at hand.
     pub kept_accounts: Arc<KeptAccounts>,
     /// How many documents of OAuth clients this process keeps.
     pub client_documents: Arc<AtomicU64>,
     /// MCP servers that want to be asked again; `None`: none is asked but when somebody wants it.
     pub wanted_syncs: Option<Arc<WantedSyncs>>,
-    /// Of the token by which a data plane elsewhere lists configs; `None`: there is none.
+    /// The hash of the token with which a data plane elsewhere lists configs; `None`: there is none.
     pub data_service: Option<KeyHash>,
     /// What this process runs with.
     pub settings: Arc<[Setting]>,

@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 #[derive(Debug, Default)]
 pub(crate) struct AskedRow {
-    /// Of what the route changes or shows; `None`: nothing that is configured.
+    /// The kind of resource that the route changes or shows; `None`: nothing that is configured.
     kind: Option<Kind>,
-    /// Whether the path names one of them.
+    /// Whether the path names one resource of that kind.
     is_one: bool,
     if_match: Option<TagList>,
     if_none_match: Option<TagList>,
@@ -77,7 +77,7 @@ impl AskedRow {
             let state = self.state.lock();
             (state.row, state.is_checked)
         };
-        // Behind a write of the same request the row is what that has made of it.
+        // Once this request has written, the row is what it made of it: the conditions are met already.
         if is_checked { Ok(()) } else { self.hold(row) }
     }
 

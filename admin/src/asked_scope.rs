@@ -35,7 +35,7 @@ impl AskedScope {
         self.at.plus_micros(Self::WITHIN_MICROS)
     }
 
-    /// Until when nobody is sent there for these; `None`: somebody may be.
+    /// The time until which nobody is sent to sign in for these scopes again; `None`: somebody may be sent.
     pub(crate) fn shut(&self) -> Option<Timestamp> {
         (self.in_vain >= Self::MOST_IN_VAIN).then(|| self.over())
     }

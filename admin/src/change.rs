@@ -64,7 +64,7 @@ impl WriteView<'_> {
         id.and_then(|id| self.snapshot.workspace(id)).ok_or_else(|| missing("workspace"))
     }
 
-    /// The same with rows of this write on top, so that one of them may refer to another.
+    /// This view with rows of this write on top, so that one of them may refer to another.
     pub(crate) fn plus(&self, rows: &[Stored]) -> Result<Self, Problem> {
         let changes = Changes { revision: self.snapshot.revision, rows: rows.to_vec() };
         let (snapshot, problems) = self.snapshot.apply(&changes, &self.app.build());
@@ -87,7 +87,7 @@ where
 /// Why nothing was written.
 enum Unwritten {
     Refused(Problem),
-    /// The same request was carried out meanwhile.
+    /// Another try of this request was carried out meanwhile.
     Repeated,
 }
 
@@ -101,7 +101,8 @@ impl From<Unwritten> for Problem {
 }
 
 impl Call {
-    /// The same for what a client asks, who may want it done in one state only of what it is done to.
+    /// Writes like [`commit`], for a client's request: only if the row is in a state that its conditions allow, and
+    /// together with the mark by which a repeated request is known.
     pub(crate) async fn commit<F>(&self, seen: Revision, decide: F) -> Result<Revision, Problem>
     where
         F: FnOnce(&WriteView<'_>) -> Result<Batch, Problem> + Send,
@@ -282,7 +283,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// Of a request whose body nobody has read.
+    /// The origin of a request whose body nobody has read.
     pub(crate) fn of_head(app: &'a App, actor: &Actor, head: AdminHead<'_>) -> Self {
         let AdminHead { parts, at, request_id } = head;
         let client = parts.extensions.get::<ClientAddr>();
@@ -346,7 +347,7 @@ impl<'a> Origin<'a> {
         self.tell_event(action.name(), row, request)
     }
 
-    /// As [`Self::tell`], of what nobody did.
+    /// An audit entry for an event that need not be somebody's doing, such as a budget that is used up.
     pub(crate) fn tell_event(&self, action: &str, row: &Stored, request: &Map<String, Value>) -> Audit {
         Audit {
             id: self.app.id(),
@@ -367,7 +368,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// Of what is kept beside the configuration.
+    /// An audit entry for something that is stored beside the configuration, such as an export of logs.
     pub(crate) fn audit_of(&self, action: &str, thing: &AuditedThing<'_>, request: &Map<String, Value>) -> Audit {
         let details = json!({
             "request_id": self.request_id,
@@ -395,7 +396,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// Of a change that was not made. `resource_id` as the request names it.
+    /// An audit entry for a change that was refused. Its `resource_id` is what the request names.
     pub(crate) fn tell_refusal(&self, refused: &Refused<'_>) -> Audit {
         let details = json!({
             "request_id": self.request_id,
@@ -452,7 +453,7 @@ fn path(uri: &Uri) -> String {
     mask::url(uri.path(), uri.query())
 }
 
-/// Of a request: what may be a secret is masked as in the records of calls.
+/// The headers of a request for the audit trail: what may be a secret is masked as in the records of calls.
 fn headers(given: &HeaderMap, app: &App) -> BTreeMap<String, String> {
     let rules = mask::Rules::default();
     let mut out: BTreeMap<String, String> = BTreeMap::new();

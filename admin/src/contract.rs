@@ -15,7 +15,7 @@ pub(crate) struct Template {
     pub(crate) built: &'static str,
     /// Methods of the contract that are not in this version.
     pub(crate) missing: &'static str,
-    /// At the second version only: below `/v1` a provider has a path of this name.
+    /// The path is served below `/v2` and `/v1/v2` only: below `/v1` a provider has a path of this name.
     second_only: bool,
     /// POST of it is a call of a model, and served on the proxy port.
     pub(crate) proxied: bool,
@@ -280,7 +280,7 @@ pub(crate) enum Reserved {
     Unknown,
 }
 
-/// By first segment, so that an inference request is told apart by one look-up.
+/// The templates by the first segment of their path, so that an inference request is told apart by one look-up.
 static FIRST: LazyLock<HashMap<&'static str, Vec<&'static Template>>> = LazyLock::new(|| {
     let mut out: HashMap<&str, Vec<&Template>> = ALONE.iter().map(|first| (*first, Vec::new())).collect();
     for template in TEMPLATES {

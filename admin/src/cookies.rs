@@ -37,7 +37,7 @@ fn origin(url: &str) -> &str {
     url.get(host..).and_then(|rest| rest.find('/')).map_or(url, |at| &url[..host + at])
 }
 
-/// For as long as the session lives, for this host alone, and not for scripts.
+/// A cookie that lives as long as the session, for this host alone, and out of reach of scripts.
 pub(crate) fn set_cookie(name: &str, value: &str, seconds: i64) -> String {
     format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; Secure; SameSite=Lax")
 }

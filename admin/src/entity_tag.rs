@@ -52,7 +52,8 @@ impl TagList {
         Ok(Some(Self::These(tags)))
     }
 
-    /// By the strong comparison, of the state alone: what else an answer showed is nothing that a write changes.
+    /// Whether a tag stands for this state of the row, by the strong comparison. Only the state counts: nothing else
+    /// that an answer showed is changed by a write.
     pub(crate) fn has_state(&self, revision: Revision) -> bool {
         match self {
             Self::Any => true,
@@ -60,7 +61,7 @@ impl TagList {
         }
     }
 
-    /// By the weak comparison, of everything that an answer shows.
+    /// Whether a tag stands for an answer that shows exactly this, by the weak comparison.
     pub(crate) fn has(&self, text: &str) -> bool {
         match self {
             Self::Any => true,

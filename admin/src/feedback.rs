@@ -111,7 +111,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     Ok(saved(&ids))
 }
 
-/// Of the call that the feedback is about, as far as it is known already.
+/// The model of the call that the feedback is about; empty where its record is not known yet.
 async fn model(call: &Call, place: FeedbackPlace, trace: &str) -> SmolStr {
     let query = LogQuery {
         org: Some(place.org),
@@ -122,7 +122,7 @@ async fn model(call: &Call, place: FeedbackPlace, trace: &str) -> SmolStr {
         most_bytes: Some(1 << 20),
         ..LogQuery::default()
     };
-    // Without it the feedback is as good.
+    // The feedback is as good without the model.
     let Ok(page) = call.app.logs.query(&query).await else { return SmolStr::default() };
     page.rows.iter().find(|record| record.last).map(|record| record.model.clone()).unwrap_or_default()
 }

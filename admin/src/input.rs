@@ -134,7 +134,7 @@ pub(crate) enum Edit<T> {
 }
 
 impl<T> Edit<T> {
-    /// On a field that may be empty.
+    /// Applies the edit to a field that may be empty.
     pub(crate) fn onto(self, slot: &mut Option<T>) {
         match self {
             Self::Keep => {}
@@ -143,7 +143,7 @@ impl<T> Edit<T> {
         }
     }
 
-    /// On a field that must hold something.
+    /// The new value of a field that must hold something; `Ok(None)` keeps what is there.
     pub(crate) fn required(self, field: &str) -> Result<Option<T>, Problem> {
         match self {
             Self::Keep => Ok(None),
@@ -152,7 +152,7 @@ impl<T> Edit<T> {
         }
     }
 
-    /// On a field whose empty state is a default value.
+    /// The new value of a field whose empty state is a default value; `None` keeps what is there.
     pub(crate) fn or_default(self) -> Option<T>
     where
         T: Default,

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// For so long a row is not read again.
+/// How long a row that was read is good before it is read again.
 const FRESH_MICROS: i64 = 5 * 1_000_000;
-/// Ahead of its end by this much a token is renewed, or by a fifth of a short life.
+/// How long before its end a token is renewed; where a fifth of its life is shorter, that long.
 const AHEAD_MICROS: i64 = 300 * 1_000_000;
 const MOST: usize = 8_192;
 
@@ -93,7 +93,7 @@ impl std::fmt::Debug for KeptAccounts {
     }
 }
 
-/// From when on the token of a row is renewed; `None`: it says nothing of its end.
+/// The time from which on the token of a row is to be renewed; `None`: the row does not say when it ends.
 pub(crate) fn due(row: &McpAccount) -> Option<Timestamp> {
     let until = Some(row.expires_at).filter(|until| until.micros() > 0)?;
     let lives = until.micros().saturating_sub(row.updated_at.micros()).max(0);

@@ -21,10 +21,10 @@ use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Of all that clients wrote into the records of one page; what is written of them takes several times as much.
+/// Bytes that clients wrote into the records of one page; the answer made of them takes several times as much.
 const MOST_SHOWN: u64 = 8 << 20;
 
-/// For what no index knows. What was found by then is shown as a part of the answer.
+/// How long records are searched by what no index knows; what was found by then is shown as a partial answer.
 const LOOKED_FOR: Duration = Duration::from_millis(1_500);
 
 pub(crate) fn routes() -> Vec<Route> {

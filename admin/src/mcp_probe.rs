@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// For the whole of it.
+/// How long asking a server may take in all.
 pub(crate) const WITHIN: Duration = Duration::from_secs(10);
-/// Of one answer.
+/// Bytes of one answer.
 const MOST_REPLY: usize = 4 << 20;
-/// Of everything that it offers, and how many things that may be.
+/// Bytes of everything that a server offers, and how many things that may be.
 const MOST_BYTES: usize = 1 << 20;
 const MOST_ITEMS: usize = 5000;
 const MOST_PAGES: usize = 100;
 /// The error of a version that is not served, with those that are (Model Context Protocol 2026-07-28, versioning).
 const UNSUPPORTED_VERSION: &str = "-32022";
-/// Of what a server says of itself, and of an error.
+/// Characters that are kept of a server's name, of its version, and of the message of an error.
 const MOST_TEXT: usize = 300;
 
 /// Where it is, and as whom it is asked.
@@ -31,9 +31,9 @@ pub(crate) struct ProbeTarget {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What came of it.
+/// What came of asking a server.
 pub(crate) struct Probed {
-    /// Of the last answer.
+    /// The HTTP status of the server's last answer; `None`: it gave none.
     pub(crate) status: Option<u16>,
     pub(crate) millis: i64,
     /// `Err`: a sentence that holds nothing of what the server said beyond its status and its error's message.
@@ -49,7 +49,7 @@ impl Probed {
     }
 }
 
-/// With a line all is said over that, and in the way of those that open a session.
+/// Asks a server what it offers. With a `line` everything is said over that, and a session is opened first.
 pub(crate) async fn probe(
     (outside, line): (&dyn Outside, Option<Box<dyn McpLine>>),
     target: &ProbeTarget,

@@ -25,9 +25,9 @@ use uuid::Uuid;
 pub const MCP_SYNC_JOB: &str = "mcp_sync";
 /// Longer than a server is waited for, and than what it says takes to be written.
 pub const MCP_SYNC_LEASE: Duration = Duration::from_secs(60);
-/// Between two runs that servers themselves bring about, in all nodes.
+/// The least time between two runs that a server itself brings about, on all nodes together.
 const PACE: Duration = Duration::from_secs(5);
-/// Of an organisation.
+/// Jobs of this kind that one organisation may have.
 const MOST_OPEN: u32 = 10_000;
 /// Only nodes that die count, and each run begins that count anew.
 const TRIES: u32 = 1_000;
@@ -38,7 +38,7 @@ const LONGEST_ERROR: usize = 500;
 pub(crate) struct McpHealth {
     pub(crate) checked_at: Option<Timestamp>,
     pub(crate) answered_at: Option<Timestamp>,
-    /// In a row.
+    /// How many runs in a row failed.
     pub(crate) failures: u32,
     pub(crate) error: Option<String>,
 }
@@ -188,14 +188,14 @@ pub async fn hasten_mcp_syncs(app: &App) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Until a server may be asked that was asked then.
+/// How long to wait before a server that was last asked at `asked_at` is asked again.
 fn pause(asked_at: Option<Timestamp>, now: Timestamp) -> Duration {
     let since = asked_at.map(|at| now.micros().saturating_sub(at.micros()));
     let since = since.and_then(|since| u64::try_from(since).ok()).map(Duration::from_micros);
     since.map_or(Duration::ZERO, |since| PACE.saturating_sub(since))
 }
 
-/// As the integration is called, with nobody behind it.
+/// Asks the server what it offers, with the settings of its integration and on behalf of no user.
 pub(crate) async fn ask(
     app: &App,
     org: OrgId,

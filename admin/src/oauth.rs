@@ -91,7 +91,7 @@ fn page(method: Method, path: &'static str, run: fn(OauthVisit) -> OauthAnswer) 
     OauthRoute { method, path, most: MOST_PAGE_BODY, is_open: false, needs_issuer: true, run }
 }
 
-/// Of people's accounts at MCP servers, whoever signs them in here.
+/// A route about people's accounts at MCP servers: served also where the gateway issues no tokens itself.
 fn everywhere(route: OauthRoute) -> OauthRoute {
     OauthRoute { needs_issuer: false, ..route }
 }
@@ -134,7 +134,7 @@ pub(crate) fn is_served_at(path: &str) -> bool {
     rest == "jwks.json" || below("oauth-authorization-server") || below("openid-configuration")
 }
 
-/// The same router with these routes in it.
+/// Adds these routes to the router.
 pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
     let desk = Arc::<SignInDesk>::default();
     for route in table() {

@@ -23,7 +23,7 @@ fn browse(_: &App) -> Reply {
     Reply::text("text/html; charset=utf-8", include_str!("openapi/page.html"))
 }
 
-/// Without the version, which the process knows.
+/// The description of a table of routes, without the version, which only the process knows.
 pub(crate) fn document(table: &[Route]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in table {
@@ -73,7 +73,7 @@ fn problem() -> Value {
             "success": {"type": "boolean"},
             "data": data,
             "request_id": {"type": "string", "format": "uuid"},
-            // Of what is not in this version.
+            // These two are only in answers for a route that is not served here.
             "message": {"type": "string"},
             "ok": {"type": "boolean"},
         },
@@ -130,7 +130,8 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// With what a handler takes out of a body before the rest is read, and without what it puts in from the path.
+/// The schema of the whole body: with the fields that a handler takes out before it reads the rest, and without those
+/// that it puts in from the path.
 fn whole(mut schema: Value, route: &Route, path: &[&str]) -> Value {
     if let Some(properties) = schema["properties"].as_object_mut() {
         properties.retain(|name, _| !path.contains(&name.as_str()));

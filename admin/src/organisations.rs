@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Of a page: each is read by itself, since a list is of one organisation otherwise.
+/// Organisations on one page: each is read by itself, since the store lists rows of one organisation only.
 const MOST_SHOWN: u64 = 200;
 
 pub(crate) fn routes() -> Vec<Route> {

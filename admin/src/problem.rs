@@ -26,7 +26,7 @@ impl Problem {
         Self { status, code, message: message.into(), errors: Vec::new(), keyword: None }
     }
 
-    /// Answered as E6 under this request's id.
+    /// Answers with the problem as JSON, under this request's id.
     pub(crate) fn answer(&self, request_id: Uuid) -> Response {
         let mut body = json!({
             "success": false,
@@ -37,7 +37,7 @@ impl Problem {
             body["data"]["errors"] = json!(self.errors);
         }
         if self.code == "AB02" {
-            // An unknown route has a form of its own (E8); the two live in one body.
+            // An unknown route is also told in another form, by `message` and `ok`; both forms live in one body.
             body["message"] = Value::from("Not Found");
             body["ok"] = Value::Bool(false);
         }
@@ -143,7 +143,7 @@ pub(crate) fn limited(message: impl Into<String>) -> Problem {
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "AB04", message)
 }
 
-/// The same may be done a moment later.
+/// The gateway cannot do it now: the client may send the same request again a moment later.
 pub(crate) fn busy(message: &str) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "AB04", message)
 }

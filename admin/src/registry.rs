@@ -37,7 +37,7 @@ pub(crate) fn is_served_at(path: &str) -> bool {
     })
 }
 
-/// The same router with these routes in it.
+/// Adds these routes to the router.
 pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
     for path in [SERVERS, "/v0.1/servers/{*rest}", "/v0.1/publish"] {
         let app = app.clone();

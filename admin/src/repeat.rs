@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
-/// Of the name that a client gives its request.
+/// Characters of the name that a client gives its request.
 const MOST_NAME: usize = 255;
 /// Longer answers are not kept; that the request was carried out is.
 const MOST_ANSWER: usize = 64 * 1024;

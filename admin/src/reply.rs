@@ -15,7 +15,7 @@ pub(crate) struct Reply {
     status: StatusCode,
     content: Content,
     revision: Option<Revision>,
-    /// Of this one answer: its tag, where it is.
+    /// Headers of this one answer, such as its entity tag.
     headers: Vec<(HeaderName, String)>,
 }
 
@@ -65,7 +65,7 @@ impl Reply {
         Self::of(Content::Nothing).with_status(status)
     }
 
-    /// With its entity tag.
+    /// Adds the entity tag of what the reply shows.
     pub(crate) fn tagged(mut self, tag: String) -> Self {
         self.headers.push((header::ETAG, tag));
         self
@@ -112,7 +112,7 @@ impl Reply {
         reply
     }
 
-    /// With the address of what was made.
+    /// Adds the address of what was made.
     pub(crate) fn located(mut self, at: &str) -> Self {
         self.headers.push((header::LOCATION, at.to_owned()));
         self

@@ -121,7 +121,7 @@ pub(crate) fn everything<R: Resource>(call: &Call, shelf: Option<Option<Workspac
     ResourceQuery { workspace: shelf, ..ResourceQuery::all(R::KIND, call.actor.org) }
 }
 
-/// The same, of what has the `search` of the request in its name or slug.
+/// A query for the rows that have the `search` of the request in their name or slug; for all rows without a `search`.
 pub(crate) fn searched<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
     ResourceQuery { search: call.query.text("search").map(str::to_owned), ..everything::<R>(call, shelf) }
 }

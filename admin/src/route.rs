@@ -26,11 +26,11 @@ use uuid::Uuid;
 /// Where a path is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Below `/v1`, `/v2` and `/v1/v2`, on both ports.
+    /// The path is served below `/v1`, `/v2` and `/v1/v2`, on both ports.
     Api,
-    /// As written, on both ports.
+    /// The path is served as it is written, without a prefix, on both ports.
     Root,
-    /// As written, on the admin port only.
+    /// The path is served as it is written, without a prefix, on the admin port only.
     Operator,
 }
 
@@ -41,7 +41,7 @@ pub(crate) type GuestFn = Box<dyn Fn(Visit) -> Answer + Send + Sync>;
 
 pub(crate) enum Gate {
     Public(PublicFn),
-    /// Without a key, but with a body: the handler proves itself who asks.
+    /// Needs no key. The handler gets the request with its body, and checks by itself who asks.
     Guest(GuestFn),
     /// Any key opens it; it shows no more than the key's own.
     AnyKey(AuthedFn),
@@ -131,7 +131,7 @@ impl Route {
         self
     }
 
-    /// The same of a body that is no struct.
+    /// Says what the body is read as, by the schema of one that is no struct.
     pub(crate) const fn reads(mut self, schema: fn() -> Value) -> Self {
         self.body = Some(schema);
         self
@@ -164,7 +164,7 @@ pub(crate) const HERE: &[&str] = &["workspace_id"];
 /// What every list of a workspace takes.
 pub(crate) const PAGES: &[&str] = &["workspace_id", "current_page", "page_size"];
 
-/// The same of a list that is searched by name.
+/// What every list of a workspace takes that can be searched by name.
 pub(crate) const SEARCHED: &[&str] = &["workspace_id", "search", "current_page", "page_size"];
 
 /// An authenticated request, read but for its body.

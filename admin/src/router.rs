@@ -101,12 +101,12 @@ fn describe(app: &App) -> Reply {
 #[derive(Clone, Debug)]
 pub struct RouteInfo {
     pub method: Method,
-    /// Below the version prefix; `{name}` stands for one segment.
+    /// The path behind the version prefix; `{name}` stands for one segment.
     pub path: &'static str,
     pub summary: &'static str,
     /// Served without a key.
     pub public: bool,
-    /// Below `/v1`, `/v2` and `/v1/v2`, and not just as written.
+    /// The path is served below `/v1`, `/v2` and `/v1/v2`, and not just as written.
     pub versioned: bool,
     /// Any of these is enough to be let in; without any, every key is.
     pub scopes: Vec<&'static str>,
@@ -186,7 +186,7 @@ fn lost(request: &Request) -> Problem {
     }
 }
 
-/// In the words of the protocol that the path is of.
+/// Refuses a request in the words of the protocol that its path belongs to.
 fn refuse(app: &App, request: &Request) -> Response {
     let (id, problem) = (app.id(), lost(request));
     let rest = PREFIXES.iter().find_map(|prefix| request.uri().path().strip_prefix(prefix));

@@ -9,11 +9,11 @@ use serde_json::Value;
 /// One object, and where it stands in the body.
 pub(crate) struct OneGiven<T> {
     pub(crate) given: T,
-    /// With a dot at its end; empty where the body is one object.
+    /// The place in the body with a dot at its end; empty where the body is one object.
     pub(crate) under: String,
 }
 
-/// At most `most` of them, and one at least.
+/// Reads a body that is one object or a list of at least one and at most `most` objects.
 pub(crate) fn one_or_several<T: DeserializeOwned>(call: &Call, most: usize) -> Result<Vec<OneGiven<T>>, Problem> {
     let Ok(Value::Array(items)) = serde_json::from_slice(&call.bytes) else {
         return Ok(vec![OneGiven { given: call.body()?.read()?, under: String::new() }]);

@@ -38,7 +38,7 @@ impl AlertStanding {
 /// A budget that is used up as far as the rule says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetTold {
-    /// As [`crate::ports::Holder`] is written.
+    /// The holder of the budget, written as [`crate::ports::Holder`] is: `key:<id>`.
     pub holder: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value_key: String,
@@ -48,7 +48,7 @@ pub struct BudgetTold {
 /// What a message says: the rule as it was, and what was found. It holds no secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlertMessage {
-    /// The same for every try.
+    /// The id of the message, the same for every try to deliver it.
     pub id: Uuid,
     pub rule: Uuid,
     pub name: String,

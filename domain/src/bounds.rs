@@ -48,8 +48,8 @@ pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
     }
 }
 
-/// The same of a form. Its fields are held to the rules that JSON of this operation is held to; its files are not looked
-/// into.
+/// Finds in a form what [`peek`] finds in JSON. Its fields are held to the rules that hold for JSON of this operation;
+/// its files are not looked into.
 pub fn peek_form<'a>(operation: Operation, form: &ClientForm, body: &'a [u8]) -> Result<Peek<'a>, Fault> {
     let broken = |why: String| fault(&serde::de::Error::custom(why));
     let mut peek = Peek { read: true, ..Peek::default() };

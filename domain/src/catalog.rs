@@ -24,7 +24,7 @@ pub enum AuthStyle {
 pub struct ProviderInfo {
     pub slug: &'static str,
     pub name: &'static str,
-    /// Without a trailing slash; `None` when only a custom host can tell (Ollama, Qdrant).
+    /// The address of its API without a trailing slash; `None` when only a custom host can tell (Ollama, Qdrant).
     pub base_url: Option<&'static str>,
     pub auth: AuthStyle,
     /// What its chat endpoint speaks.

@@ -28,7 +28,7 @@ pub struct Claims {
     pub user: Option<String>,
     /// Who says so, by its own name.
     pub issuer: Option<String>,
-    /// For whom it was issued.
+    /// The audiences that the token was issued for.
     pub audience: Vec<String>,
     /// Whom the issuer means, else whom it calls the user.
     pub subject: Option<String>,
@@ -127,7 +127,7 @@ pub struct McpGrant {
 }
 
 impl McpGrant {
-    /// Of a text of scopes with blanks between them.
+    /// Reads a text of scopes with blanks between them.
     pub fn read(scope: &str) -> Self {
         Self::of(&scope.split_ascii_whitespace().collect::<Vec<_>>())
     }
@@ -194,12 +194,12 @@ fn date(claims: &Map<String, Value>, name: &'static str) -> Result<Option<Timest
 #[derive(Debug)]
 pub struct Token {
     pub limits: Vec<ClaimedLimits>,
-    /// For whom it was issued.
+    /// The audiences that the token was issued for.
     pub audience: Vec<String>,
     pub mcp: McpGrant,
-    /// Of a token of the gateway's own: what stands behind it.
+    /// The grant behind a token that the gateway issued itself; `None` for tokens of other issuers.
     pub grant: Option<GrantId>,
-    /// Of a token of an issuer that one MCP server has of its own: that server.
+    /// The one MCP server whose own issuer signed the token; `None` for tokens of all other issuers.
     pub server: Option<McpServerId>,
 }
 
@@ -207,7 +207,7 @@ pub struct Token {
 #[derive(Debug)]
 pub struct ClaimedLimits {
     pub id: ClaimId,
-    /// For people: the limit's id, else whom the token is of.
+    /// The name that people are shown: the id that the token gives its limits, else the token's subject.
     pub name: Arc<str>,
     pub limits: Limits,
 }

@@ -44,7 +44,7 @@ impl Wrong {
 /// One setting, wherever it is given.
 #[derive(Debug)]
 pub struct Setting {
-    /// In snake_case; a header spells it with hyphens.
+    /// The name in snake_case; a header spells it with hyphens.
     pub name: &'static str,
     /// Other names that configs know it by.
     pub aliases: &'static [&'static str],
@@ -187,7 +187,7 @@ pub static SETTINGS: &[Setting] = &[
     plain("oauth_scope", &[], any),
 ];
 
-/// By its name or one of its aliases.
+/// Finds a setting by its name or one of its aliases.
 pub fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.name == name || s.aliases.contains(&name))
 }
@@ -276,7 +276,7 @@ fn ocid(value: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Of a key, as Oracle shows it.
+/// The fingerprint of an API key, as Oracle shows it.
 fn fingerprint(value: &str) -> Result<(), &'static str> {
     let pair = |pair: &str| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
     if value.split(':').count() == 16 && value.split(':').all(pair) {
@@ -295,7 +295,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Of whoever needs none.
+    /// Empty settings, for a provider that needs none.
     pub fn none() -> &'static Self {
         static NONE: Settings = Settings { values: Vec::new(), deployments: None };
         &NONE
@@ -314,7 +314,7 @@ impl Settings {
         self.values.iter().find(|(n, _)| *n == name).map(|(_, value)| value.expose().as_str())
     }
 
-    /// Of Azure OpenAI, in the order they were given.
+    /// The deployments of Azure OpenAI, in the order in which they were given.
     pub fn deployments(&self) -> &[Deployment] {
         self.deployments.as_deref().unwrap_or_default()
     }
@@ -368,7 +368,8 @@ pub fn bearer(settings: &Settings) -> Option<&str> {
     Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
 
-/// The same for what a family serves elsewhere than it is called: lists of models, rerank, models that only hear, jobs.
+/// The address for what a family serves elsewhere than at its [`base_url`]: lists of models, rerank, models that only
+/// hear, jobs. `None`: the operation has no address of its own.
 pub fn aside_url(
     family: &str,
     operation: Operation,

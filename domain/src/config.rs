@@ -50,7 +50,8 @@ pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     visit_called_secrets(config, &mut |secret, _| visit(secret));
 }
 
-/// The same, each with the addresses that it is sent to, as far as the check that it belongs to says so.
+/// Visits the credentials that [`visit_secrets`] does, each with the addresses that it is sent to, as far as the check
+/// that it belongs to says so.
 pub fn visit_called_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String, &[String])) {
     let Value::Object(map) = config else { return };
     for (key, value) in map.iter_mut() {

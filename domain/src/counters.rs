@@ -84,15 +84,15 @@ pub enum Take {
 /// How long a count must live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// With the process: windows shorter than a restart takes.
+    /// The count ends with the process: right for windows that are shorter than a restart takes.
     Memory,
-    /// Over restarts, each node its own.
+    /// The count outlives restarts; each node has its own.
     Node,
-    /// Over restarts, one for all nodes: budgets.
+    /// The count outlives restarts, and all nodes share it: budgets.
     Shared,
 }
 
-/// Whose budget a counter is: what admins find it by.
+/// The holder of the budget that a counter belongs to, and the group: what admins find the counter by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     pub holder: Holder,
@@ -110,7 +110,7 @@ pub struct Charge {
     pub measured: Measured,
     pub keep: Keep,
     pub used: u64,
-    /// Of budgets only.
+    /// Who holds the budget; `None` for a counter of anything but a budget.
     pub owner: Option<Arc<Owner>>,
 }
 
@@ -242,13 +242,13 @@ pub enum Cause {
     Away,
 }
 
-/// Of several limits that refuse, the one that keeps the caller waiting longest.
+/// Why a call gets nothing: of several limits that refuse, the one that keeps the caller waiting longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Which of the asks.
     pub at: usize,
     pub cause: Cause,
-    /// Used and held of it, as it stood.
+    /// What was used and held of that limit when it refused.
     pub taken: u64,
 }
 
@@ -261,7 +261,7 @@ pub struct LimitStatus {
 }
 
 impl LimitStatus {
-    /// Of two limits the one that will be met first: fewer left, then longer to wait.
+    /// The one of two limits that will be met first: fewer left, then longer to wait.
     #[must_use]
     pub fn tighter(self, other: Self) -> Self {
         let tightness = |s: &Self| (s.remaining, std::cmp::Reverse(s.reset_at));
@@ -312,9 +312,9 @@ pub struct Change {
     pub limit: u64,
     pub measured: Measured,
     pub keep: Keep,
-    /// Of what was held.
+    /// How much of what was held is given back.
     pub back: u64,
-    /// Held on top, whatever is left.
+    /// How much is held on top, whatever is left.
     pub more: u64,
     /// Negative for a request given back.
     pub used: i64,

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// In hex. Each part goes in with its length, so that none can be taken for the end of another.
+/// The digest in hex. Each part goes in with its length, so that none can be taken for the end of another.
 pub fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut whole = Sha256::new();
     for part in parts {

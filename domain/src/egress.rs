@@ -14,7 +14,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// For the built-in provider table and trusted settings: form only.
+    /// Checks the form of the address alone: the built-in provider table and trusted settings need no more.
     pub fn parse(url: &str) -> Result<Self, &'static str> {
         let (tls, rest) = match url.split_once("://") {
             Some(("https", rest)) => (true, rest),

@@ -100,7 +100,7 @@ impl FromIterator<LogField> for LogFields {
     }
 }
 
-/// Of the jobs that make exports, and of the parts of their files.
+/// The kind of the jobs that make exports, and of the blobs that hold the parts of their files.
 pub const EXPORT_KIND: &str = "log_export";
 
 /// What the file of an export is made of.
@@ -183,14 +183,14 @@ pub struct ExportProgress {
 }
 
 impl ExportProgress {
-    /// Of a run that writes the whole file once more, since nobody can go on with what another began.
+    /// The progress of a run that writes the whole file once more, since nobody can go on with what another run began.
     #[must_use]
     pub fn anew(&self) -> Self {
         let next = self.part + 1;
         Self { first: next, part: next, ..Self::default() }
     }
 
-    /// That of a job which goes on from here, with the file that was begun. `None` where there is nothing to go on from.
+    /// The progress of a job that goes on from here, with the file that was begun. `None`: nothing was begun.
     #[must_use]
     pub fn handed_on(&self, job: Uuid) -> Option<Self> {
         self.behind.is_some().then(|| Self { parts_of: Some(self.parts_of.unwrap_or(job)), ..self.clone() })
@@ -237,10 +237,10 @@ pub struct LogExport {
     /// The person, or the key.
     pub created_by: Uuid,
     pub request: ExportRequest,
-    /// Of its last start.
+    /// The job that was made when it was last started; `None` before the first start.
     pub job: Option<Uuid>,
     pub state: ExportState,
-    /// As far as it was written.
+    /// How far the file is written.
     pub progress: ExportProgress,
     /// Why it failed.
     pub note: String,

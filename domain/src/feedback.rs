@@ -7,10 +7,10 @@ use smol_str::SmolStr;
 use std::ops::RangeInclusive;
 use uuid::Uuid;
 
-/// Of one trace; more says nothing new.
+/// Pieces of feedback that one trace may have; more says nothing new.
 pub const MOST_OF_TRACE: u64 = 100;
 
-/// In whole numbers.
+/// The values that an opinion may have, in whole numbers.
 pub const VALUES: RangeInclusive<i64> = -10..=10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct TraceFeedback {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opinion {
-    /// In thousandths.
+    /// The opinion itself, in thousandths.
     pub value: i64,
-    /// In millionths: 0 to 1.
+    /// How much the value counts, in millionths: 0 to 1.
     pub weight: i64,
     /// A JSON object.
     pub metadata: String,

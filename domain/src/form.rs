@@ -38,11 +38,11 @@ impl fmt::Display for FormError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormPart {
     pub name: String,
-    /// Of a file.
+    /// The name of the file that the part holds; `None` for a plain field.
     pub filename: Option<String>,
-    /// As the client calls it.
+    /// The media type of the part, as the client states it.
     pub media: Option<String>,
-    /// From its delimiter up to the next one.
+    /// The bytes of the whole part: from its delimiter up to the next one.
     pub whole: Range<usize>,
     /// What it holds.
     pub value: Range<usize>,

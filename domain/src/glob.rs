@@ -10,7 +10,7 @@ pub struct Glob {
 /// What must follow the prefix.
 #[derive(Clone, Debug)]
 struct GlobTail {
-    /// In this order, before the suffix.
+    /// Texts that must follow in this order, each behind the one before, ahead of the suffix.
     inner: Box<[Box<str>]>,
     suffix: Box<str>,
 }

@@ -1,11 +1,11 @@
-//! Whose budgets and limits are counted. Knows neither what they are nor who counts.
+//! Who holds the budgets and limits that are counted. Knows neither what these are nor who counts.
 
 use crate::id::{ClaimId, IntegrationId, KeyId, PolicyId, ProviderId, WorkspaceId};
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// Whose budget is counted.
+/// Who or what has a budget that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// One counter for each combination of the values it groups by.
@@ -13,13 +13,13 @@ pub enum Holder {
     Key(KeyId),
     Workspace(WorkspaceId),
     Provider(ProviderId),
-    /// For one workspace, or for all of them together.
+    /// The limits of one workspace, or those of all workspaces together (`None`).
     Integration(IntegrationId, Option<WorkspaceId>),
-    /// Of tokens: stored nowhere but in them.
+    /// The limits that tokens bring with them: they are stored nowhere but in the tokens.
     Claim(ClaimId),
 }
 
-/// As it is written down: `policy:<id>`, `integration:<id>/<workspace>`.
+/// Writes the form that is stored and that [`FromStr`] reads: `policy:<id>`, `integration:<id>/<workspace>`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -128,7 +128,8 @@ pub fn raw_in_path(tail: &str) -> bool {
     segments.any(|segment| !WORDS.contains(&segment) && sealed_part(segment).is_none())
 }
 
-/// The same of the text in a field that may name one. An `id` of no known kind is the client's own.
+/// Whether the text in a field that may name an object is an id that its provider gave it. An `id` of no known kind is
+/// the client's own.
 pub fn is_raw(field: &str, text: &str) -> bool {
     !NO_IDS.contains(&text) && sealed_part(text).is_none() && (field != "id" || !kind_of(text).is_empty())
 }
@@ -167,7 +168,7 @@ pub enum KeptAt {
     Elsewhere([u8; 16]),
 }
 
-/// In the tag of what names a place of a list.
+/// The bit of the tag that tells the place of a list from a bound id.
 const CURSOR: u8 = 2;
 
 /// What a bound id says once it is opened.
@@ -175,7 +176,7 @@ const CURSOR: u8 = 2;
 pub struct BoundId {
     pub workspace: Uuid,
     pub at: KeptAt,
-    /// As the provider made it.
+    /// The id that the provider gave the object.
     pub native: String,
 }
 

@@ -37,9 +37,9 @@ pub enum BadKeySet {
 /// More than any issuer rotates through at once.
 const MOST_KEYS: usize = 256;
 const LEAST_BYTES: usize = 256;
-/// 8192 bits: larger ones only make checking slow.
+/// Bytes of an RSA modulus at most, 8192 bits: larger ones only make checking slow.
 const MOST_BYTES: usize = 1024;
-/// Of a coordinate on P-256.
+/// Bytes of a coordinate on P-256.
 const COORDINATE: usize = 32;
 
 #[derive(Deserialize)]

@@ -20,7 +20,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// As it follows the name of the place.
+    /// The broken rule, worded to follow the name of the place where the metadata stands.
     pub fn rule(&self) -> String {
         self.to_string()
     }

@@ -24,9 +24,9 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenNode {
     pub node: Node,
-    /// By the store's clock, so that nodes need not agree on the time.
+    /// When it was last heard of, by the store's clock, so that nodes need not agree on the time.
     pub seen_at: Timestamp,
-    /// Since then, in microseconds.
+    /// Time since `seen_at`, in microseconds.
     pub silent_micros: i64,
     /// Changes that it has not heard of.
     pub lag: Revision,

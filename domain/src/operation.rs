@@ -163,7 +163,7 @@ operations! {
     Realtime = facts("realtime", "/realtime").opens_session(),
     ResponsesSession = facts("responses.session", "/responses").opens_session(),
     LiveSession = facts("live.session", "/live/sessions").opens_session(),
-    // Of one session there are records for each response and each transcript: they are asked for by no path.
+    // Each response and each transcript of a session has a record of its own: no path asks for them.
     RealtimeResponse = facts("realtime.response", "/realtime"),
     RealtimeTranscript = facts("realtime.transcript", "/realtime"),
     LiveAudio = facts("live.audio", "/live/sessions"),
@@ -180,7 +180,7 @@ operations! {
     CancelResponse = facts("cancelModelResponse", "/responses").about_kept_response(),
     UploadFile = facts("uploadFile", "/files").uses(Uses::Nothing),
     CreateBatch = facts("createBatch", "/batches").uses(Uses::Later).models_in_file(),
-    // Of a batch that the gateway ran there is a record at its end: it is asked for by no path.
+    // A batch that the gateway ran has a record, written at its end: no path asks for it.
     Batch = facts("batch", "/batches").uses(Uses::Nothing),
     CreateFinetune = facts("createFinetune", "/fine_tuning/jobs").uses(Uses::Later),
     ModifyRun = facts("modifyRun", "/threads").uses(Uses::Nothing).passed_to_all(),
@@ -203,7 +203,7 @@ operations! {
     ResumeFinetune = facts("resumeFinetune", "/fine_tuning/jobs").uses(Uses::Nothing),
     ListFinetuneEvents = facts("listFinetuneEvents", "/fine_tuning/jobs").uses(Uses::Nothing),
     ListFinetuneCheckpoints = facts("listFinetuneCheckpoints", "/fine_tuning/jobs").uses(Uses::Nothing),
-    // Of a job that was seen to have succeeded there is a record of what it trained: it is asked for by no path.
+    // A fine-tuning job that was seen to have succeeded has a record of what it trained: no path asks for it.
     Finetune = facts("finetune", "/fine_tuning/jobs").uses(Uses::Nothing),
     VectorStore = facts("vectorStore", "/vector_stores").uses(Uses::Nothing),
     Assistant = facts("assistant", "").uses(Uses::Nothing),
@@ -242,7 +242,7 @@ impl Operation {
         self.facts().name
     }
 
-    /// Of OpenAI's beta interfaces, whose bodies are held to the contract and else go up as they came, to whatever path.
+    /// Whether it is of OpenAI's beta interfaces: bodies are held to the contract and go up as they came, to any path.
     pub const fn keeps_its_path(self) -> bool {
         matches!(self, Self::CreateRun | Self::ModifyRun | Self::CreateVectorStore | Self::CreateFileBatch)
     }
@@ -305,7 +305,7 @@ pub static TABLE: &[Row] = &[
     kept(Method::POST, "/openai/realtimeapi/sessions", Operation::RealtimeSecret),
     kept(Method::POST, "/openai/v1/realtime/client_secrets", Operation::RealtimeSecret),
     kept(Method::POST, "/openai/v1/realtime/calls", Operation::RealtimeCall),
-    // As calls were made in the beta.
+    // Paths at which calls were made in the beta.
     kept(Method::POST, "/realtime", Operation::RealtimeCall),
     kept(Method::POST, "/openai/v1/realtime", Operation::RealtimeCall),
     row(Method::POST, "/realtime/calls", Operation::RealtimeCall, Body::Form),
@@ -313,7 +313,7 @@ pub static TABLE: &[Row] = &[
     row(Method::POST, "/realtime/calls/{}/refer", Operation::RealtimeCallControl, Body::Json),
     row(Method::POST, "/realtime/calls/{}/reject", Operation::RealtimeCallControl, Body::Json),
     row(Method::POST, "/realtime/calls/{}/hangup", Operation::RealtimeCallControl, Body::Empty),
-    // As clients made for Azure write it.
+    // Paths that clients made for Azure ask for.
     kept(Method::GET, "/openai/realtime", Operation::Realtime),
     kept(Method::GET, "/openai/v1/realtime", Operation::Realtime),
     row(Method::POST, "/responses", Operation::Responses, Body::Json),

@@ -20,7 +20,7 @@ const MOST_MESSAGES: usize = 10_000;
 pub struct PromptCall {
     /// An object.
     variables: Value,
-    /// Of the request itself; it beats what the prompt says.
+    /// What the request itself says; it beats what the prompt says.
     overrides: Map<String, Value>,
     /// What a chat request goes on with: it stands behind the prompt's own messages.
     goes_on: Vec<Value>,
@@ -103,7 +103,7 @@ impl PromptCall {
         Ok(Self { variables, overrides: fields, goes_on, is_target: false })
     }
 
-    /// For the target of a config: the prompt is one of several then, each with a model of its own.
+    /// The call for a target of a config: the prompt is one of several then, and each has a model of its own.
     #[must_use]
     pub fn at_target(self) -> Self {
         Self { is_target: true, ..self }

@@ -7,7 +7,8 @@ use crate::path::decoded;
 
 /// What a chain of gateways decodes at most before a provider reads it.
 const DECODED: usize = 3;
-/// Below `/realtime`: where calls and keys are made whose sessions would not come by here.
+/// The segments behind `/realtime` at which a provider starts calls and makes keys: their sessions would bypass the
+/// gateway.
 const ASIDE: &[&str] = &["calls", "client_secrets", "sessions", "transcription_sessions"];
 
 /// The session that a WebSocket to this path opens, if it is one of OpenAI's.
@@ -47,7 +48,7 @@ fn is_version(segment: &str) -> bool {
     segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// As the most generous of servers reads them: decoded, in small letters, without parameters.
+/// The segments of a path, as the most generous of servers reads them: decoded, in small letters, without parameters.
 fn segments(tail: &str) -> Vec<String> {
     let mut path = tail.to_owned();
     for _ in 0..DECODED {

@@ -43,13 +43,13 @@ pub struct Timings {
 /// Parts of the gateway's own work, in microseconds. The first two are for metrics alone, the others are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Until the key was known.
+    /// Time until the key was known.
     pub auth_us: u64,
     /// Counting against the caller's limits.
     pub limits_us: u64,
-    /// Until the request was understood, without the wait for its body.
+    /// Time until the request was understood, without the wait for its body.
     pub parse_us: u64,
-    /// Until the first target was called.
+    /// Time until the first target was called.
     pub before_us: u64,
     /// Looking into the response cache, the wait for an equal call under way included.
     pub cache_us: u64,
@@ -88,7 +88,7 @@ impl CacheStatus {
         [Self::Disabled, Self::Hit, Self::Miss, Self::Refresh].into_iter().find(|s| s.name() == name)
     }
 
-    /// As labels of metrics and filters of logs spell it.
+    /// The word for it in labels of metrics and in filters of logs.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -104,9 +104,9 @@ impl CacheStatus {
 pub struct Hooked {
     /// `hook_results`, those of checks among them that clients are not shown.
     pub json: String,
-    /// As the answer's header told it; not stored.
+    /// The verdicts, as the answer's header told them; not stored.
     pub verdicts: String,
-    /// For metrics, not stored.
+    /// The checks that were run, for metrics; not stored.
     pub checks: Vec<HookCheck>,
 }
 
@@ -157,12 +157,12 @@ pub struct LogRecord {
     pub workspace: WorkspaceId,
     pub workspace_slug: SmolStr,
     pub key: Option<KeyId>,
-    /// For metrics, not stored.
+    /// The key's name, for metrics; not stored.
     pub key_name: SmolStr,
     pub owner: Option<Uuid>,
     /// Slug of the saved config, `inline`, or empty.
     pub config: SmolStr,
-    /// Of a saved config: its id, and that of the version in force.
+    /// The id of the saved config that was used, and the id of its version in force.
     pub config_id: Option<ConfigId>,
     pub config_version: Option<Uuid>,
     /// Slug of the managed provider, or empty.
@@ -180,7 +180,7 @@ pub struct LogRecord {
     pub stream: bool,
     pub option_index: SmolStr,
     pub strategy: &'static str,
-    /// Of whatever was paid for. What the price of a model makes of its usage is filled in by the writer.
+    /// What the call cost, whatever was paid for. The writer fills in what a model's price makes of the usage.
     pub cost: Option<NanoUsd>,
     pub timings: Timings,
     pub steps: Steps,
@@ -193,7 +193,7 @@ pub struct LogRecord {
     pub trace: Option<Arc<Trace>>,
     /// `None` when the client tells nothing.
     pub client: Option<Arc<Client>>,
-    /// By every limit that outlives the process; most calls are charged by none.
+    /// What the call was charged by each limit that outlives the process; most calls are charged by none.
     pub charges: Vec<Charge>,
     /// `None` when the settings keep none of this call.
     pub bodies: Option<Box<Bodies>>,
@@ -250,7 +250,7 @@ pub struct LogQuery {
     pub trace_id: Option<String>,
     /// Any of these traces: they were found by what is not in the records.
     pub trace_ids: Vec<String>,
-    /// As the record shows them: named by the client or made here.
+    /// Ids of spans as the record shows them: named by the client or made here.
     pub span_ids: Vec<String>,
     pub statuses: Vec<u16>,
     pub providers: Vec<String>,
@@ -281,7 +281,7 @@ pub struct LogQuery {
     /// account.
     #[serde(skip)]
     pub cursor: Option<LogCursor>,
-    /// Of what clients decide the length of in the records of a page: a page that has more is not read.
+    /// Most bytes of what clients decide the length of in the records of a page: a page that has more is not read.
     #[serde(skip)]
     pub most_bytes: Option<u64>,
     /// How long may be looked for what no index knows.

@@ -145,7 +145,7 @@ pub struct Audit {
     /// The person behind a key, else the key, else what acts without one.
     pub actor: String,
     pub actor_kind: String,
-    /// By which a person acts; empty for who acts without one.
+    /// The id of the key by which a person acted; empty for an actor without one.
     pub api_key: String,
     pub action: String,
     pub resource_kind: String,

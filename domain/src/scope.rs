@@ -184,7 +184,7 @@ impl Scope {
     pub const MODELS_LIST: Self = Self::named("models.list");
     pub const VIRTUAL_KEYS_LIST: Self = Self::named("virtual_keys.list");
 
-    /// For constants: a name that is not in the list does not compile.
+    /// Finds a scope when a constant is made: a name that is not in the list does not compile.
     pub const fn named(name: &str) -> Self {
         let mut i = 0;
         while i < SCOPES.len() {

@@ -138,7 +138,7 @@ impl Snapshot {
         self.oauth_clients.values()
     }
 
-    /// Of tokens that the gateway issues itself.
+    /// A key that signs tokens which the gateway issues itself.
     pub fn signing_key(&self, id: SigningKeyId) -> Option<&Arc<SavedSigningKey>> {
         self.signing_keys.get(&id)
     }

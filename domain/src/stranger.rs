@@ -53,7 +53,7 @@ impl Unwelcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranger {
     pub why: Unwelcome,
-    /// Of a token the one that it names, for which nobody vouches.
+    /// The organisation; for a token the one that it names, for which nobody vouches.
     pub org: Option<OrgId>,
     pub workspace: Option<WorkspaceId>,
     pub key: Option<KeyId>,
@@ -64,12 +64,12 @@ impl Stranger {
         Self { why, org: None, workspace: None, key: None }
     }
 
-    /// With a token that names this organisation.
+    /// Somebody who came with a token that names this organisation.
     pub const fn with_token(why: Unwelcome, org: Option<OrgId>) -> Self {
         Self { why, org, workspace: None, key: None }
     }
 
-    /// With a key that was found.
+    /// Somebody who came with a key that was found.
     pub fn with_key(why: Unwelcome, key: &Key) -> Self {
         Self { why, org: Some(key.org), workspace: key.workspace, key: Some(key.id) }
     }
@@ -84,7 +84,7 @@ pub struct TurnedAway {
     /// What the caller was told.
     pub message: String,
     pub method: String,
-    /// Without its query, which may hold a key.
+    /// The path without its query, which may hold a key.
     pub path: String,
     pub client: Option<IpAddr>,
 }

@@ -232,7 +232,7 @@ fn claimed(org: OrgId, claims: &Claims, limits: &Claimed) -> ClaimedLimits {
     ClaimedLimits { id: ClaimId(id), name: name.into(), limits: limits.limits.clone() }
 }
 
-/// The same on every node; none can be aimed at another's.
+/// An id made of these parts: equal on every node, and none can be aimed at that of another organisation.
 fn fingerprint(org: OrgId, parts: &[&str]) -> Uuid {
     let mut hash = Sha256::new();
     hash.update(org.0.as_bytes());

@@ -1,5 +1,5 @@
-//! Whose tokens an organisation accepts, and what these must say: who issued them, and for whom. Knows no other claim, and
-//! verifies no signature.
+//! Which issuers' tokens an organisation accepts, and what these must say: who issued them, and for whom. Knows no
+//! other claim, and verifies no signature.
 
 use crate::key_set::KeySet;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct TokenIssue<'a> {
     pub audience: &'a [String],
 }
 
-/// Whose signatures an organisation accepts.
+/// The issuers whose signatures an organisation accepts.
 #[derive(Debug, Default, PartialEq)]
 pub struct Trust {
     /// Where its issuers publish their keys; all are merged.
@@ -65,8 +65,8 @@ impl Trust {
         self.uris.is_empty() && self.inline.is_empty()
     }
 
-    /// Of tokens signed by a key that was found there; `None`: by one that was written down. `own` is what the issuer calls
-    /// itself, where it is known: tokens have to say so unless a rule says what else.
+    /// Checks a token signed by a key that was found at `uri`; `None`: by one that was written down. `own` is what the
+    /// issuer calls itself, where it is known: tokens have to say so unless a rule says what else.
     pub fn check(&self, uri: Option<&str>, own: Option<&str>, issued: TokenIssue<'_>) -> Result<(), BadClaim> {
         let mut rules = self.rules.iter().filter(|rule| rule.jwks_uri.as_deref() == uri);
         let named = rules.clone().any(|rule| rule.iss.is_some());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 const UNSEEN: u64 = 2 * 1024 * 1024;
 /// Tokens of one class that an answer may tell: a thousand times what any model takes, and so few that sums of a year hold them.
 const MOST_TOKENS: u64 = 1 << 32;
-/// In one answer.
+/// Images that one answer may tell; a higher number counts as this one.
 const MOST_IMAGES: u64 = 128;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl Usage {
         }
     }
 
-    /// Of hosts that admins name, which tell what they bill and may err.
+    /// Bounds the tokens of each class. For hosts that admins name, which tell what they bill and may err.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let tokens = [
@@ -80,9 +80,9 @@ impl Usage {
         self
     }
 
-    /// As far as it can be true of a call with bodies of so many bytes: a token has a byte at least, but for what nobody
-    /// saw pass by (pictures by address, reasoning that is kept back). Of hosts that clients bring, which say what they
-    /// like.
+    /// Bounds usage to what can be true of a call with bodies of so many bytes: a token has a byte at least, but for
+    /// what nobody saw pass by (pictures by address, reasoning that is kept back). For hosts that clients bring, which
+    /// say what they like.
     #[must_use]
     pub fn believable(self, sent: u64, received: u64) -> Self {
         let (mut prompt, mut completion) = (sent.saturating_add(UNSEEN), received.saturating_add(UNSEEN));

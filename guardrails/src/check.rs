@@ -19,13 +19,13 @@ pub struct Facts {
     pub request_type: String,
     pub streams: bool,
     pub provider: String,
-    /// As it goes to the provider.
+    /// The model as it goes to the provider.
     pub model: String,
-    /// As the client wrote it.
+    /// The model as the client wrote it.
     pub asked_model: String,
-    /// Of the request as the gateway merged it.
+    /// The request's metadata as the gateway merged it.
     pub metadata: Vec<(String, String)>,
-    /// Of the client; only what a check names is ever sent on.
+    /// The client's headers; only what a check names is ever sent on.
     pub headers: HeaderMap,
     pub trace_id: String,
 }
@@ -41,9 +41,9 @@ impl Facts {
 pub(crate) struct Case<'a> {
     /// What is judged: the request, or the answer.
     pub(crate) content: &'a Content,
-    /// Of an answer, the request that it answers.
+    /// The request that is answered, where an answer is judged.
     pub(crate) request: Option<&'a Content>,
-    /// Of the answer.
+    /// The status of the answer that is judged.
     pub(crate) status: Option<u16>,
     pub(crate) facts: &'a Facts,
     /// Whether an earlier check changed the content, and whether one changed the request.
@@ -225,7 +225,7 @@ pub(crate) trait Finder: Debug + Send + Sync {
         false
     }
 
-    /// The same finds for a text that comes in pieces, byte by byte, where that can be had.
+    /// Finds in a text that comes in pieces, byte by byte, what this finds in a whole one; `None`: it cannot be had so.
     fn stepping(&self) -> Option<Arc<Stepping>> {
         None
     }

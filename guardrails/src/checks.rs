@@ -36,7 +36,7 @@ type Make = fn(&Parameters<'_>) -> Made;
 
 /// One built-in check.
 struct BuiltIn {
-    /// Without its namespace; compared without regard to case.
+    /// The name without its namespace; compared without regard to case.
     name: &'static str,
     make: Make,
     input: bool,
@@ -56,7 +56,7 @@ const fn answers(name: &'static str, make: Make) -> BuiltIn {
     BuiltIn { name, make, input: false, output: true }
 }
 
-/// In the namespace `default`.
+/// The checks of the namespace `default`.
 static DEFAULT: &[BuiltIn] = &[
     both("regexMatch", patterns::regex_match),
     both("regexReplace", patterns::regex_replace),
@@ -85,7 +85,7 @@ static DEFAULT: &[BuiltIn] = &[
     answers("log", webhook::log),
 ];
 
-/// In the namespace `pro`, and under the product's slug.
+/// The checks of the namespace `pro`, which Portkey's configs also call `portkey`.
 static PRO: &[BuiltIn] =
     &[both("moderateContent", moderation::make), both("language", language::make), both("pii", pii::make)];
 

@@ -25,7 +25,7 @@ pub enum Shape {
     Area,
     /// What was heard in a sound or read off pages; what was sent to be read is not looked into.
     Transcript,
-    /// Of a route that is passed through: text is found by the names of fields, and the body is never changed.
+    /// The body of a route that is passed through: text is found by the names of fields, and the body is never changed.
     Unknown,
     /// No JSON, or none that is read: checks that need text have none.
     Opaque,
@@ -65,7 +65,7 @@ pub(crate) struct Place {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// Of requests the number of the message, of answers that of the choice.
+    /// The number of the message in a request, or of the choice in an answer.
     pub(crate) group: u32,
     pub(crate) role: MessageRole,
     pub(crate) scan: Scan,
@@ -227,7 +227,7 @@ impl Content {
         out.into_iter().map(|(_, joined)| joined).collect()
     }
 
-    /// The same body with other texts in the places of some parts.
+    /// The content with other texts in the places of some parts.
     pub(crate) fn with_texts(&self, texts: Vec<(usize, String)>) -> Self {
         let body = edit::with_texts(self, texts);
         Self::new(body, self.0.shape, self.0.direction)

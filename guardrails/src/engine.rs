@@ -18,7 +18,7 @@ const MOST_ROUNDS: usize = 3;
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub content: Content,
-    /// Of an answer, the request that it answers, and its status.
+    /// The request that is answered, where an answer is judged; `status` is the answer's.
     pub request: Option<Content>,
     pub request_is_transformed: bool,
     pub status: Option<u16>,
@@ -60,7 +60,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// As the header on answers tells it.
+    /// The word by which the header on answers tells it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -73,7 +73,7 @@ impl Verdict {
 #[derive(Clone, Debug)]
 pub struct Judged {
     pub verdict: Verdict,
-    /// In declared order.
+    /// Results of the guardrails, in declared order.
     pub results: Vec<HookResult>,
     /// Where a check rewrote: what goes on.
     pub rewritten: Option<Content>,
@@ -100,7 +100,7 @@ struct AskQueue {
     /// Asks that were not handed out yet.
     queue: VecDeque<(usize, Ask)>,
     under_way: usize,
-    /// Of all rounds.
+    /// The answers to the asks of all rounds; `None` until one is there.
     answers: Vec<Option<Answer>>,
     rounds: usize,
 }

@@ -82,7 +82,7 @@ impl Default for StreamPolicy {
 /// One check of a guardrail.
 #[derive(Debug)]
 pub struct Check {
-    /// As results show it: `default.contains`.
+    /// The name by which results show it: `default.contains`.
     pub(crate) id: String,
     pub(crate) judge: Box<dyn Judge>,
     /// An error of the outside world fails it.

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Bytes of an answer that are read.
 pub const REPLY: usize = 1 << 20;
-/// The same where an answer may hold a whole rewritten body.
+/// Bytes that are read of an answer which may hold a whole rewritten body.
 pub const REPLY_WITH_BODY: usize = 8 << 20;
 /// Asks of one check that are under way at the same time.
 pub const AT_ONCE: usize = 8;
@@ -43,7 +43,7 @@ pub struct Outgoing {
     pub url: String,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Bytes,
-    /// For the whole call, redirects included.
+    /// Time for the whole call, redirects included.
     pub timeout_ms: u32,
     /// Longer answers are an error.
     pub most_reply: usize,
@@ -86,12 +86,12 @@ pub enum Sign {
 /// What came of an ask.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// Of a call, or of a key set (status 200).
+    /// The answer to a call, or a key set (status 200).
     Reply {
         status: u16,
         body: Bytes,
     },
-    /// Of a body that is to stand in the content as it is, with its media type.
+    /// A body that is to stand in the content as it is, with its media type.
     Media {
         content_type: String,
         body: Bytes,
@@ -104,7 +104,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub kind: FailureKind,
-    /// For the client; names neither query nor credential.
+    /// What the client is told; names neither query nor credential.
     pub message: String,
 }
 

@@ -317,7 +317,7 @@ fn is_of_the_connection(name: &str) -> bool {
 /// An address that may be asked: its form, and its host as far as that can be told without looking it up.
 pub fn checked_address(text: &str, trusted: &Trusted) -> Result<(), &'static str> {
     checked_url(text)?;
-    // As it is written, and as it is read when it is called: what one spells the other might not see.
+    // The host is checked as it is written, and as it is read for the call: what one spells the other might not see.
     let (scheme, rest) = text.split_once("://").ok_or("must be an address")?;
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     check_custom_host(&format!("{}://{authority}", scheme.to_ascii_lowercase()), trusted)?;

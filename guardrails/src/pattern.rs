@@ -72,8 +72,8 @@ pub(crate) enum MatchReach {
 #[derive(Debug)]
 enum RegexEngine {
     Linear(regex::Regex),
-    /// With the step limit for texts of ordinary length, and for long ones. Groups cost much more, so they are asked
-    /// for only where a match is known to begin.
+    /// A regex for texts of ordinary length and one for long ones, each with its step limit. Groups cost much more, so
+    /// they are asked for only where a match is known to begin.
     Stepwise {
         short: Box<fancy_regex::Regex>,
         long: Box<fancy_regex::Regex>,
@@ -130,7 +130,7 @@ impl Pattern {
         self.memory
     }
 
-    /// As it was written.
+    /// The pattern as it was written.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }

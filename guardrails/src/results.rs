@@ -81,7 +81,7 @@ impl Serialize for HookResult {
     }
 }
 
-/// As they were written by [`HookResult`]'s serializer: results that wait for the rest of their call are kept so.
+/// Reads what [`HookResult`]'s serializer wrote: results that wait for the rest of their call are kept so.
 impl<'de> Deserialize<'de> for HookResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let told = Value::deserialize(deserializer)?;
@@ -171,7 +171,7 @@ pub fn denial(dialect: Dialect, results: &HookResults) -> Bytes {
 pub struct SoftDenial<'a> {
     pub shape: Shape,
     pub model: &'a str,
-    /// Of the answer, without the prefix of its dialect.
+    /// The answer's id, without the prefix of its dialect.
     pub id: &'a str,
     pub created_secs: i64,
 }

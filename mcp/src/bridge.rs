@@ -1,5 +1,5 @@
-//! Between the eras: what a request needs before an upstream of the other era understands it, and what a result must
-//! gain or lose on its way back. Capabilities that cannot pass are not told of.
+//! Translates between the two eras of the protocol: what a request needs before an upstream of the other era
+//! understands it, and what a result must gain or lose on its way back. Capabilities that cannot pass are not told of.
 
 use crate::header::{CLIENT_CAPABILITIES_KEY, VERSION_KEY};
 use crate::object::RawObject;
@@ -8,7 +8,7 @@ use crate::version::{Era, McpVersion};
 use serde_json::{Value, json};
 
 const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
-/// Of lists that the gateway tells of: milliseconds for which a client may keep them.
+/// The longest time, in milliseconds, for which a client is told that it may keep a list (`ttlMs`).
 pub const MOST_TTL_MS: u64 = 30_000;
 
 /// How the gateway calls itself where it is the client.

@@ -1,7 +1,7 @@
 //! What a server says of how to sign in (RFC 6750, 3; RFC 9728, 5.1), as far as a client of it needs to know. Knows no socket: it is
 //! handed the header's text.
 
-/// Of the scheme `Bearer`.
+/// What one challenge of the scheme `Bearer` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BearerChallenge {
     pub error: Option<String>,
@@ -10,11 +10,11 @@ pub struct BearerChallenge {
     pub resource_metadata: Option<String>,
 }
 
-/// Of one value that is read.
+/// The longest value of a parameter that is kept, in bytes.
 const LONGEST: usize = 2_000;
 
 impl BearerChallenge {
-    /// Of the values of `WWW-Authenticate`; `None`: none of them is for bearer tokens.
+    /// Reads the values of `WWW-Authenticate`. `None`: none of them is a challenge for bearer tokens.
     pub fn read<'v>(values: impl Iterator<Item = &'v str>) -> Option<Self> {
         let mut found: Option<Self> = None;
         for value in values {
@@ -27,7 +27,7 @@ impl BearerChallenge {
         found
     }
 
-    /// A token that is good for less than was asked.
+    /// Whether the server refused because the token covers less than the request needs.
     pub fn wants_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
@@ -58,7 +58,7 @@ impl BearerChallenge {
     }
 }
 
-/// Behind the next scheme `Bearer`.
+/// Where the text behind the next scheme `Bearer` begins.
 fn scheme(text: &str) -> Option<usize> {
     const NAME: &str = "bearer";
     let lower = text.to_ascii_lowercase();

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcError {
-    /// Of HTTP.
+    /// The status of the HTTP response that carries the error.
     pub status: u16,
     pub code: i64,
     pub message: Cow<'static, str>,
@@ -70,7 +70,7 @@ impl RpcError {
         Self::new(400, -32022, "Unsupported protocol version").data(json!({"supported": supported, "requested": shown}))
     }
 
-    /// Without an id where none could be read.
+    /// The error as a JSON-RPC response; it has no `id` where none could be read from the request.
     pub fn body(&self, id: Option<&RpcId>) -> String {
         let id = id.map_or_else(String::new, |id| format!(r#""id":{},"#, id.json()));
         let data = self.data.as_ref().map_or_else(String::new, |data| format!(r#","data":{data}"#));

@@ -19,7 +19,7 @@ pub enum McpKind {
 impl McpKind {
     pub const ALL: [Self; 4] = [Self::Tool, Self::Prompt, Self::Resource, Self::ResourceTemplate];
 
-    /// As the Admin API calls it.
+    /// The name of the kind in the Admin API.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tool => "tool",

@@ -194,7 +194,7 @@ fn wire_id(id: &RpcId, member: &str) -> String {
     }
 }
 
-/// Whose request a client answers, and the id that the member gave it.
+/// Which member's request a client answers with this id, and the id that the member itself gave its request.
 pub fn answered(id: &RpcId) -> Option<(String, RpcId)> {
     let text: String = serde_json::from_str(id.json()).ok()?;
     let (member, rest) = text.split_once('.')?;

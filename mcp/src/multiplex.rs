@@ -39,7 +39,7 @@ pub fn numbered(request: &RawObject<'_>, number: u64) -> NumberedRequest {
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeardMessage {
-    /// To the request with this number; `None`: to none of ours.
+    /// An answer to the request with this number; `None`: to none of ours.
     Answer(Option<u64>),
     Progress(Option<u64>),
     /// It asks for something.
@@ -96,7 +96,7 @@ pub fn pong(id: &RpcId) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.json())
 }
 
-/// For a server that asks where nobody answers.
+/// The refusal of a server's request where there is no client that could be asked.
 pub fn nobody(id: &RpcId) -> String {
     let told = r#"{"code":-32601,"message":"there is no client that could be asked"}"#;
     format!(r#"{{"jsonrpc":"2.0","id":{},"error":{told}}}"#, id.json())

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Between prefix and name.
+/// What stands between prefix and name.
 const JOIN: &str = "__";
 /// Characters of a name that clients take.
 const LONGEST: usize = 128;

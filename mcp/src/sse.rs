@@ -19,11 +19,11 @@ pub struct McpEvent {
 #[error("an event is longer than {MOST_EVENT} bytes")]
 pub struct EventTooLong;
 
-/// Whole events of what has come so far.
+/// Reads whole events out of the pieces of a stream.
 #[derive(Debug, Default)]
 pub struct McpEvents {
     held: BytesMut,
-    /// Of what is held, looked through for the end of an event.
+    /// How many bytes of `held`, from its start, were already searched for the end of an event.
     looked: usize,
 }
 
@@ -50,7 +50,7 @@ impl McpEvents {
         if self.held.len() > MOST_EVENT { Err(EventTooLong) } else { Ok(None) }
     }
 
-    /// Behind the empty line that ends the first event.
+    /// Where the first event ends, with the empty line behind it. `None`: it is not whole yet.
     fn end(&mut self) -> Option<usize> {
         let bytes = &self.held[..];
         let mut at = self.looked;
@@ -72,7 +72,7 @@ impl McpEvents {
     }
 }
 
-/// Behind the line end that begins here. `None`: it may go on in the next piece.
+/// Where the line end that begins at `at` is over. `None`: it may go on in the next piece.
 fn line_end(bytes: &[u8], at: usize) -> Option<usize> {
     match (bytes.get(at), bytes.get(at + 1)) {
         (Some(b'\r'), Some(b'\n')) => Some(at + 2),

@@ -14,10 +14,10 @@ pub struct McpTask {
     tag: String,
     /// See [`crate::session::principal`].
     pub principal: String,
-    /// Of the server behind which it runs, as sessions name their parts.
+    /// Which server the task runs behind, named like the part of a session that belongs to that server.
     pub part: String,
     pub tool: String,
-    /// The server's own.
+    /// The id that the server itself gave the task.
     pub id: String,
 }
 

@@ -33,7 +33,7 @@ pub fn each_value(json: &str, visit: TextVisit<'_>) -> Option<String> {
     Some(out)
 }
 
-/// Behind the quote that ends the text that begins here.
+/// The place behind the quote that ends the text which begins at `start`.
 fn end_of_text(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {

@@ -72,7 +72,7 @@ async fn accept(listener: TcpListener, settings: Arc<Settings>) {
 }
 
 async fn serve_tcp(mut stream: TcpStream, settings: &Settings) {
-    // Without it each small event of a stream would wait for the peer's acknowledgement.
+    // Without `TCP_NODELAY` each small event of a stream would wait for the peer's acknowledgement.
     let _ = stream.set_nodelay(true);
     if converse(&mut stream, settings).await == ConnectionEnding::Reset {
         // Closing with a linger of zero sends RST in place of FIN.

@@ -169,7 +169,7 @@ pub(super) fn embeddings(body: &Value) -> Answer {
     Answer::json(Dialect::OpenAi, &json!({ "object": "list", "data": data, "model": body["model"], "usage": usage }))
 }
 
-/// The same text always gives the same numbers, exact in 32 bits, between -1 and 1.
+/// Makes numbers that the same text always gives again, exact in 32 bits, between -1 and 1.
 fn vector(text: &str, dimensions: u64) -> Vec<f32> {
     let seed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let at = |i: u64| {

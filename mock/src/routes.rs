@@ -19,7 +19,7 @@ fn below<'p>(path: &'p str, folder: &str) -> &'p str {
     path.strip_prefix(folder).filter(|tail| tail.starts_with('/')).unwrap_or(path)
 }
 
-/// Of Google, whose verb stands behind the model: `models/{model}:{verb}`, below one version or another.
+/// The model and verb of a path of Google's API, `models/{model}:{verb}` below one version or another.
 fn google(path: &str) -> Option<&str> {
     let named = path.strip_prefix("/v1beta").unwrap_or(tail(path)).strip_prefix("/models/")?;
     named.rsplit_once(':').filter(|(_, verb)| verb.ends_with("Content") || *verb == "countTokens").map(|_| named)

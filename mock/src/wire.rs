@@ -196,7 +196,7 @@ where
         }
     }
 
-    /// Until the peer leaves.
+    /// Waits until the peer leaves.
     pub(super) async fn wait(&mut self) -> Stop {
         loop {
             if self.pause(Duration::from_secs(3600)).await.is_err() {

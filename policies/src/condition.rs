@@ -49,7 +49,7 @@ pub(crate) struct Values {
     pub(crate) ids: Box<[Uuid]>,
     /// Sorted, each once.
     pub(crate) texts: Box<[Box<str>]>,
-    /// Of models only.
+    /// Patterns with `*`, in lists of models only.
     pub(crate) globs: Box<[Glob]>,
     of_model: bool,
 }

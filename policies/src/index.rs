@@ -33,7 +33,7 @@ impl Index {
         Self::default().rebuild(rates, usages)
     }
 
-    /// The same as [`Self::build`], sparing the work for policies that did not change since `self` was made.
+    /// Makes what [`Self::build`] makes, sparing the work for policies that did not change since `self` was made.
     #[must_use]
     pub fn rebuild(&self, rates: &RatePolicies, usages: &Usages) -> Self {
         let (old_rates, old_usages) = self.rules.split_at(self.rates);

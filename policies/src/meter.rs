@@ -26,7 +26,7 @@ pub(crate) enum MeteredStretch {
     Period(Box<Budget>, Week),
 }
 
-/// As callers are told of it.
+/// The kind of limit that callers are told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Rate(Unit),
@@ -88,7 +88,7 @@ impl Meter {
         }
     }
 
-    /// Of requests the amount is known; of the rest it is filled in by whoever knows the call.
+    /// The ask for one call. The amount is known where requests are counted; else whoever knows the call fills it in.
     pub(crate) fn ask(&self, key: CounterKey, now: Timestamp, tag: u32) -> CounterOp {
         let Span { began, ends } = self.stretch.span(now);
         let (amount, take) = match self.measured {

@@ -26,22 +26,22 @@ pub struct Outlook {
 pub struct KnownCaller<'a> {
     pub key: KeyId,
     pub workspace: WorkspaceId,
-    /// That no request can change.
+    /// Metadata that no request can change.
     pub metadata: &'a [(String, String)],
 }
 
-/// Whose limits beside the policies', and where requests have to go for them to hold.
+/// Who has limits beside those of policies, such as a key or a provider, and what decides whether they hold.
 #[derive(Clone, Debug)]
 pub struct BoundHolder {
     pub holder: Holder,
     pub name: Arc<str>,
     pub slug: Arc<str>,
-    /// Empty: wherever they go.
+    /// What only a request tells, and what decides whether the limits hold; empty: they hold for every call.
     pub depends_on: Vec<String>,
 }
 
 impl Index {
-    /// In the order of rates and budgets, each by its policy's id.
+    /// The rate limits and budgets that may hold for this caller: rates first, then budgets, each by policy id.
     pub fn outlook(&self, caller: &KnownCaller<'_>, now: Timestamp) -> Vec<Outlook> {
         let subject = Subject {
             api_key: Some(caller.key),

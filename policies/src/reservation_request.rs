@@ -39,18 +39,18 @@ impl Estimate {
 /// Nanodollars of so many tokens in and out; `None` where no price is known, and nothing can be counted.
 pub type Price<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
 
-/// Empty for most calls, and then costs nothing.
+/// What one call asks of all its limits. Empty for most calls, and then costs nothing.
 #[derive(Debug, Default)]
 pub struct ReservationRequest {
     asks: Vec<CounterOp>,
     costs: Vec<CounterOp>,
-    /// Whose limits were asked beside the policies', by the number in an ask's tag.
+    /// Names of the limits that were asked beside the policies', by the number in an ask's tag.
     bounds: Vec<(Name, Kind)>,
-    /// Whose the budgets among them are, by their counters.
+    /// Owners of the budgets among them, by their counters.
     owners: Owners,
 }
 
-/// Whose limits are asked.
+/// Who has the limits that are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitHolder<'a> {
     pub holder: Holder,
@@ -184,7 +184,7 @@ impl ReservationRequest {
         self.asks.iter_mut().for_each(|ask| (ask.take, ask.amount) = (Take::Look, 0));
     }
 
-    /// Whose limit an ask is, as a person calls it.
+    /// The name of the limit that an ask is for, as a person calls it.
     pub fn whose(&self, index: Option<&Index>, at: usize) -> Option<Name> {
         self.named(index, self.asks.get(at)?).map(|(name, _)| name)
     }

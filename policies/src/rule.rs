@@ -73,7 +73,7 @@ pub(crate) struct Rule {
     pub(crate) groups: Box<[Attribute]>,
     pub(crate) meter: Meter,
     key: CounterKey,
-    /// Of a budget without groups: the same for every call.
+    /// The owner of a budget without groups, which is the same for every call.
     owner: Option<Arc<Owner>>,
 }
 
@@ -139,7 +139,7 @@ impl Rule {
         Some(cut(hash))
     }
 
-    /// Whose budget the counter of the subject's group is; `None` for rate limits, which nobody lists.
+    /// The owner of the budget that is counted for the subject's group; `None` for rate limits, which nobody lists.
     pub(crate) fn owner(&self, subject: &Subject<'_>) -> Option<Arc<Owner>> {
         if self.meter.kind() != Kind::Budget || self.owner.is_some() {
             return self.owner.clone();
@@ -167,8 +167,8 @@ impl Rule {
     }
 }
 
-/// Of everything whose change starts a new count. The value is not part of it: raising a limit must not
-/// forget what was used.
+/// A digest of everything whose change starts a new count. The value is not part of it: raising a limit must not forget
+/// what was used.
 fn fingerprint(source: &Source) -> CounterKey {
     let mut hash = Sha256::new();
     add(&mut hash, b'p', source.id().0.as_bytes());
@@ -219,7 +219,7 @@ fn sorted(list: Option<&OneOrMany>) -> Vec<&str> {
     items
 }
 
-/// With its length before it, so that no two lists of fields run together into the same bytes.
+/// Hashes a field with its length before it, so that no two lists of fields run together into the same bytes.
 fn add(hash: &mut Sha256, tag: u8, field: &[u8]) {
     hash.update([tag]);
     hash.update((field.len() as u64).to_be_bytes());

@@ -17,7 +17,7 @@ pub struct Subject<'a> {
     pub provider: Option<&'a str>,
     pub config: Option<&'a str>,
     pub prompt: Option<&'a str>,
-    /// As the request names it, `@slug/` included.
+    /// The model as the request names it, `@slug/` included.
     pub model: Option<&'a str>,
     pub endpoint_type: &'a str,
     /// Slug of the server whose tool is called; of tool calls only.
@@ -78,7 +78,7 @@ impl Attribute {
         })
     }
 
-    /// As policies name it.
+    /// Writes the name by which policies call it.
     pub(crate) fn write(&self, into: &mut String) {
         into.push_str(match self {
             Self::ApiKey => "api_key",

@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// What a caller is told to wait when there is no room for another counter: some appears whenever a window ends.
 const FULL_RETRY_MICROS: i64 = 1_000_000;
 
-/// Whose limit it is, as a person calls it.
+/// What a person calls the limit: by the policy, or by who has it.
 #[derive(Clone, Debug)]
 pub enum Name {
     Policy {
         name: Arc<str>,
         slug: Arc<str>,
     },
-    /// What it is, and its name.
+    /// What the holder is, and its name.
     Holder(&'static str, Arc<str>),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Of several limits that refuse, the one that keeps the caller waiting longest.
+/// The refusal that a caller is told: of several limits that refuse, the one that keeps the caller waiting longest.
 #[derive(Clone, Debug)]
 pub struct Denied {
     pub name: Name,
@@ -44,7 +44,7 @@ pub struct Denied {
     /// What this call asked for.
     pub asked: u64,
     pub reset_at: Timestamp,
-    /// At least 1.
+    /// How long to wait before a new try, in milliseconds; 1 at least.
     pub retry_after_ms: u64,
     pub(crate) kind: Kind,
 }
@@ -96,7 +96,7 @@ impl Denied {
         Fault::new(FaultKind::RateLimited, message).retry_after_ms(self.retry_after_ms).standings(self.standings())
     }
 
-    /// Of a budget: dollars where money is counted.
+    /// Writes the refusal of a budget: in dollars where money is counted.
     fn budgeted(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, limit, .. } = self;
         let left = self.limit.saturating_sub(self.taken);

@@ -46,7 +46,7 @@ pub struct Call<'a> {
     /// Which credential the call is made with, as a number that tells credentials apart and nothing else. What only
     /// its owner can read (signatures, encrypted reasoning) goes back to no other.
     pub origin: u64,
-    /// Of the cloud that the provider belongs to: projects, deployments and the like, which stand in paths.
+    /// Settings of the cloud that the provider belongs to: projects, deployments and the like, which stand in paths.
     pub settings: &'a Settings,
     /// What is made of the answer is kept by the gateway for a while, if it is a response that may be stored. `None`: nothing is.
     pub keeps: Option<ResponseKeeping<'a>>,
@@ -128,9 +128,9 @@ pub struct Failure {
     pub status: u16,
     /// Body in the client's dialect (whole JSON, not an event).
     pub body: Bytes,
-    /// For the record; holds no secret.
+    /// What went wrong, as the record of the call tells it; holds no secret.
     pub message: String,
-    /// Of an answer that is none after all: it was paid for.
+    /// What an answer used that counts as failed although the provider gave one: it is paid for all the same.
     pub usage: Option<Box<Usage>>,
 }
 
@@ -157,7 +157,7 @@ pub struct Ending {
     pub uncounted: bool,
     /// Content seen so far, to estimate from when usage never came.
     pub said: Said,
-    /// Whose end, and whose usage, was told.
+    /// The run whose end, and whose usage, the stream told.
     pub run: Option<Box<EndedRun>>,
 }
 
@@ -266,7 +266,7 @@ pub trait Adapter: Send + Sync {
     fn overheard(&self, call: &Call<'_>, body: &Bytes) -> Reply {
         raw::response(call, body)
     }
-    /// The same of an answer in pieces.
+    /// What can be read of an answer to such a call that comes in pieces.
     fn overheard_stream(&self, call: &Call<'_>) -> Box<dyn StreamTranslator> {
         Box::new(raw::Relay::new(call))
     }

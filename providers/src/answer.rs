@@ -33,15 +33,16 @@ struct Frame {
     provider: &'static str,
     now_ms: i64,
     dice: u64,
-    /// Of the credential, for [`opaque`] blocks.
+    /// The number of the call's credential, with which [`opaque`] blocks are stamped.
     origin: u64,
     /// Leaves out what OpenAI's API does not have.
     strict: bool,
     wants_usage: bool,
 }
 
-/// In the order of a stream: `Open`, then for each choice what it says and its `Finish`, then `End`. Blocks are
-/// numbered as the provider likes: a new number is a new block, and what belongs to one comes together.
+/// A step of an answer. In a stream they come in this order: `Open`, then for each choice its content and its `Finish`,
+/// then `End`. Blocks are numbered as the provider likes: a new number is a new block, and the steps of one block come
+/// together.
 #[derive(Debug)]
 pub(crate) enum ResponseEvent<'a> {
     /// The answer has an author; comes first.
@@ -143,7 +144,7 @@ impl Frame {
         Self { provider, now_ms: call.now_ms, dice: call.dice, origin: call.origin, strict, wants_usage }
     }
 
-    /// For providers, and broken streams, that give no id.
+    /// An id for answers of providers, and of broken streams, that give none.
     fn id(&self) -> String {
         format!("{}-{}", self.provider, self.now_ms)
     }

@@ -29,7 +29,7 @@ static INFO: ProviderInfo = ProviderInfo {
 /// The version whose shapes are translated here; a client may ask for another one by the same header.
 pub(crate) const VERSION: &[(&str, &str)] = &[("anthropic-version", "2023-06-01")];
 
-/// At home, or wherever else its API is served as it is.
+/// Anthropic's API, at its own host or wherever else it is served unchanged.
 pub(crate) struct Anthropic {
     pub(crate) info: &'static ProviderInfo,
 }

@@ -38,7 +38,7 @@ const SLUG: &str = "bedrock";
 static INFO: ProviderInfo = ProviderInfo {
     slug: SLUG,
     name: "AWS Bedrock",
-    // Of the region.
+    // No address serves all: each region has its own.
     base_url: None,
     // An API key; other credentials sign.
     auth: AuthStyle::Bearer,

@@ -72,11 +72,11 @@ impl Serves {
 /// How a provider comes to report the usage of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamUsage {
-    /// When asked with `stream_options.include_usage`.
+    /// It reports usage when asked with `stream_options.include_usage`.
     Asked,
-    /// By itself, or not at all; whether it knows the field is not documented, so none is added.
+    /// It reports usage by itself, or not at all; whether it knows the field is not documented, so none is added.
     Unasked,
-    /// By itself, and it answers 4xx to the field.
+    /// It reports usage by itself, and answers 4xx to the field.
     Refuses,
 }
 
@@ -149,7 +149,7 @@ impl Row {
         }
     }
 
-    /// For a family whose adapter is its own, and that speaks OpenAI's dialect in places.
+    /// A row for a family that has an adapter of its own and speaks OpenAI's dialect in places.
     pub(crate) const fn at(
         slug: &'static str,
         name: &'static str,
@@ -159,7 +159,7 @@ impl Row {
         Self::new(slug, name, base_url, auth)
     }
 
-    /// For a family with a host of its own making that speaks OpenAI's chat in places.
+    /// A row for a family whose adapter works out the host itself, and that speaks OpenAI's chat in places.
     pub(crate) const fn speaking_chat(slug: &'static str, name: &'static str, auth: AuthStyle) -> Self {
         let mut row = Self::new(slug, name, None, auth);
         row.serves = Serves::of(&[Operation::ChatCompletions]);

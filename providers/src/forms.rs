@@ -13,7 +13,7 @@ pub fn form_media(boundary: &str) -> String {
     format!("multipart/form-data; boundary=\"{boundary}\"")
 }
 
-/// The same as a header.
+/// The content type of a form as a header.
 pub(crate) fn media_header(boundary: &str) -> Result<(HeaderName, HeaderValue), Fault> {
     let value = HeaderValue::from_str(&form_media(boundary));
     Ok((header::CONTENT_TYPE, value.map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?))
@@ -122,7 +122,7 @@ pub(crate) struct FormWriter {
 }
 
 impl FormWriter {
-    /// With the boundary of a form whose parts go along: it stands in none of them.
+    /// Starts a form with the boundary of `form`, whose parts may go along: it stands in none of them.
     pub(crate) fn over(form: &ClientForm) -> Self {
         Self { boundary: form.boundary().to_owned(), out: Vec::new() }
     }
@@ -172,7 +172,8 @@ impl FormWriter {
     }
 }
 
-/// As browsers write names (<https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data>).
+/// Escapes a name in a form the way browsers do
+/// (<https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#multipart-form-data>).
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

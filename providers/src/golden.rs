@@ -43,14 +43,14 @@ struct Asked {
     model: Option<String>,
     #[serde(default = "yes")]
     strict: bool,
-    /// Of the provider's answer.
+    /// The status of the provider's answer.
     #[serde(default = "ok")]
     status: u16,
     body: Option<Box<RawValue>>,
-    /// In place of a body: fields as name and text, files as name, text and file name.
+    /// A form in place of a body: fields as name and text, files as name, text and file name.
     #[serde(default)]
     form: Vec<Vec<String>>,
-    /// Of a cloud, by name.
+    /// Settings of the provider's cloud, by name.
     #[serde(default)]
     settings: BTreeMap<String, Value>,
 }
@@ -116,7 +116,7 @@ impl GoldenCase {
         })
     }
 
-    /// As the route table has it, which is asked above the adapters.
+    /// Whether the call passes untouched. The route table says so, which is asked before the adapters.
     fn is_raw(&self) -> bool {
         let method: Method = self.asked.method.parse().expect("method");
         let path = self.asked.path.split('?').next().unwrap_or_default();

@@ -15,7 +15,7 @@ use gateway_domain::cloud::CloudService;
 use http::Method;
 use serde_json::{Value, json};
 
-/// Between the parts of a form by which a file goes up.
+/// Stands between the parts of a form by which a file goes up.
 const BOUNDARY: &str = "gateway-file-b41e0a9d27c35f86";
 /// What OpenAI's files are for, each with the letter that stands for it in a name.
 const PURPOSES: [(&str, char); 6] =
@@ -29,9 +29,9 @@ const OF_BATCHES: &str = "gw-batch-";
 /// A file that is to be there.
 #[derive(Debug)]
 pub struct NewFile<'a> {
-    /// As the provider is to call it.
+    /// What the provider is to call the file.
     pub id: &'a str,
-    /// As its client calls it.
+    /// What the client calls the file.
     pub filename: &'a str,
     pub purpose: &'a str,
     pub lines: u64,
@@ -44,12 +44,12 @@ pub struct ToldFile {
     pub id: String,
     pub filename: Option<String>,
     pub bytes: u64,
-    /// In seconds since 1970.
+    /// When it was made, in seconds since 1970.
     pub created: i64,
     pub expires: Option<i64>,
     /// One of OpenAI's words.
     pub status: &'static str,
-    /// By which models of the family are shown it.
+    /// The address by which models of the family are shown it.
     pub uri: Option<String>,
 }
 
@@ -110,7 +110,7 @@ fn end(text: &str, most: usize) -> &str {
 pub enum FileOwner {
     /// It came by the gateway, from this workspace.
     Own,
-    /// From another, or it is a part of a batch that the gateway looks after.
+    /// It came by the gateway from another workspace, or is a part of a batch that the gateway looks after.
     Other,
     /// It did not come by the gateway.
     Elsewhere,
@@ -156,7 +156,7 @@ pub fn page(family: &dyn KeptFiles, body: &[u8]) -> Option<(Vec<ToldFile>, Optio
 }
 
 impl ToldFile {
-    /// As OpenAI tells one; `id`: as the client holds it.
+    /// The file in OpenAI's form, under the `id` by which the client holds it.
     pub fn shown(&self, id: &str, purpose: &str) -> Value {
         let filename = self.filename.as_deref().unwrap_or(&self.id);
         let mut shown = json!({
@@ -191,7 +191,7 @@ fn form_of(filename: &str, media: &str) -> LinesForm {
     }
 }
 
-/// The same of a file that JSON about it stands before.
+/// What stands around a file in a request whose first part is JSON about the file.
 fn related_of(about: &Value, media: &str) -> LinesForm {
     LinesForm {
         content_type: format!("multipart/related; boundary={BOUNDARY}"),

@@ -16,7 +16,7 @@ use std::fmt::Write;
 pub const MOST_LIST_PAGES: usize = 10;
 /// No further page is read behind so many bytes.
 const MOST_READ: usize = 16 << 20;
-/// Of files a page may have more than of other objects, at providers that say so.
+/// Files that are asked for per page at providers that say that they allow more of them than of other objects.
 const FILES_AT_ONCE: usize = 1_000;
 const AT_ONCE: usize = 100;
 /// What OpenAI gives where nobody says how many, and at most.
@@ -67,7 +67,7 @@ pub struct ListPages {
 #[derive(Debug)]
 struct ListedObject {
     id: String,
-    /// As the provider wrote it.
+    /// The object's JSON, spelled as the provider wrote it.
     text: String,
 }
 
@@ -145,7 +145,7 @@ impl ListPages {
         })
     }
 
-    /// By which the page is asked for that is to be read now.
+    /// The query by which the page is asked for that is to be read now.
     pub fn query(&self) -> String {
         if let Some(numbered) = &self.numbered {
             return format!("page={}&page_size={}{}", numbered.page(), self.at_once, self.passing);
@@ -197,7 +197,7 @@ impl ListPages {
         Ok(())
     }
 
-    /// Of the page that was read.
+    /// Ids of the objects on the page that was read.
     pub fn ids(&self) -> Vec<&str> {
         self.unjudged.iter().map(|object| object.id.as_str()).collect()
     }

@@ -75,7 +75,7 @@ fn big(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)))
 }
 
-/// Of what lies in `data`, at the bytes per second that `fmt ` tells.
+/// Milliseconds of the sound in `data`, at the bytes per second that `fmt ` tells.
 fn wav(sound: &[u8]) -> Option<u64> {
     let (mut at, mut rate) = (12, None);
     while let Some(length) = little(sound, at + 4) {

@@ -9,18 +9,18 @@ use gateway_domain::path::decoded;
 pub struct Untouched<'a> {
     /// Normal form of the path below `/v1` or `/v1/proxy`.
     pub tail: &'a str,
-    /// Without `?`.
+    /// The query, without its `?`.
     pub query: Option<&'a str>,
     pub settings: &'a Settings,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelPlace {
-    /// In the address, as the provider's other routes name it.
+    /// The model that the address names, written as the provider's other routes write it.
     Named(String),
     /// The top-level `model` of the body is what the provider goes by.
     Body,
-    /// Elsewhere, or nowhere: a `model` in the body means nothing.
+    /// The model is named elsewhere, or nowhere: a `model` in the body means nothing.
     Unknown,
 }
 
@@ -30,15 +30,17 @@ pub(crate) enum Naming {
     OpenAi,
     /// `models/{model}:{verb}`.
     Google,
-    /// Behind a segment, up to one of the others or to the end; else as OpenAI does where a path of its is called.
+    /// The segments behind the one named first, up to one of the others or the path's end. A path without them is read
+    /// as OpenAI's if it ends like one of those.
     Behind(&'static str, &'static [&'static str]),
-    /// The segment behind the first, where it is invoked; else as OpenAI does where a path of its is called.
+    /// The segment behind the one of this name, if a verb that invokes a model follows. A path without it is read as
+    /// OpenAI's if it ends like one of those.
     Invoked(&'static str),
     /// The first segment is the model.
     First,
     /// All of the path is.
     Whole,
-    /// In a field of its own that is not `model`.
+    /// A field of the body that is not `model` names it.
     Elsewhere,
 }
 

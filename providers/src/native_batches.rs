@@ -89,7 +89,7 @@ pub struct NewBatchAsk<'a> {
     pub operation: Operation,
     /// That of all lines, where the family has one for a batch.
     pub model: Option<&'a str>,
-    /// Of the client's, for this provider.
+    /// The options for this provider that the client gave with its batch.
     pub options: &'a Map<String, Value>,
     /// What went up before, where the family takes lines as a file.
     pub file: Option<&'a str>,
@@ -156,18 +156,18 @@ pub struct NativeLine {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineEnd {
-    /// As the provider answered: the translator reads it.
+    /// The provider's answer to the line as it came: the translator reads it.
     Answered {
         status: u16,
         body: Bytes,
     },
-    /// As it was answered to something else than lines of its batch are said to ask.
+    /// An answer to something else than lines of its batch are said to ask.
     Other(OtherAnswer),
     Cancelled,
     Expired,
 }
 
-/// Of a batch whose lines may ask for different things, each by its own URL.
+/// An answer in a batch whose lines may ask for different things, each by its own URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherAnswer {
     /// What has answers like it; `None`: nobody here knows the kind, and it is told as it is.
@@ -181,7 +181,7 @@ pub struct OtherAnswer {
 pub trait ToldBatches: Sync {
     /// `None`: this tells of no batch.
     fn standing(&self, body: &[u8]) -> Option<NativeStanding>;
-    /// The same where time tells too, and the provider does not say what it does.
+    /// What is told at this time, for a provider that only says when its batches end, and not that one has.
     fn standing_at(&self, body: &[u8], _now_secs: i64) -> Option<NativeStanding> {
         self.standing(body)
     }
@@ -201,7 +201,7 @@ pub trait ToldBatches: Sync {
 pub trait NativeBatches: ToldBatches {
     /// What lines may ask.
     fn serves(&self, operation: Operation) -> bool;
-    /// The same for a file that a client made in the provider's own form.
+    /// What lines of a file may ask that a client made in the provider's own form.
     fn serves_of_file(&self, operation: Operation) -> bool {
         self.serves(operation)
     }
@@ -255,7 +255,7 @@ pub trait NativeBatches: ToldBatches {
         None
     }
     fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall;
-    /// The same of a file that lies at the provider already; `None`: the family reads none.
+    /// Makes a batch of a file that lies at the provider already; `None`: the family reads none.
     fn creation_of_file(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-/// In front of every stamped text, with a version so that the form may change.
+/// Begins every stamped text, with a version so that the form may change.
 const MARK: &str = "gw1.";
 
 /// What an opaque text is, for dialects that have one place for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Of reasoning that is told in clear beside it; empty when the provider signs nothing.
+    /// The signature of reasoning that is told in clear beside it; empty when the provider signs nothing.
     Signature,
     /// Reasoning that is not told.
     Redacted,
@@ -35,7 +35,7 @@ pub(crate) enum Opened<'a> {
     Own(Kind, Cow<'a, str>),
     /// Made by another credential: it must not be sent.
     Foreign,
-    /// Without a stamp: the client has it from elsewhere, and answers for it.
+    /// It has no stamp: the client has it from elsewhere, and answers for it.
     Bare(Cow<'a, str>),
 }
 

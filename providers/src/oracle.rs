@@ -76,7 +76,7 @@ pub(crate) fn begun(call: &Call<'_>) -> Result<Object, Fault> {
     Ok(body)
 }
 
-/// As a setting says, or else by who made the model: Cohere's older models have a form of their own.
+/// The form of the request. A setting says it, or else who made the model: Cohere's older models have their own.
 fn format(call: &Call<'_>, model: &str) -> ApiFormat {
     match call.settings.get(FORMAT) {
         Some("COHERE") => ApiFormat::Cohere,

@@ -65,7 +65,8 @@ impl Seen {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     Pass,
-    /// The same, of an event of such an answer that says nothing but text: one that differs in its text alone passes unread.
+    /// Passes an event that says nothing but text in an answer to this operation: one that differs from it in its text
+    /// alone passes unread.
     Text(Operation),
     Hide,
     /// An error that the upstream sent. Before the stream has begun it is the stream's fate; later it is passed.
@@ -98,9 +99,9 @@ pub(crate) struct Passthrough<G> {
     grammar: G,
     framer: Framer,
     seen: Seen,
-    /// Of events that say nothing but text.
+    /// Shapes of the events so far that said nothing but text.
     shapes: Shapes,
-    /// Of the last push.
+    /// Where texts stand in what the last push gave.
     texts: Vec<TextPlace>,
     /// Events of the push that ended in an error; they precede it when the client must be told after all.
     due: Bytes,
@@ -227,7 +228,7 @@ impl<G: Grammar> StreamTranslator for Passthrough<G> {
     }
 }
 
-/// Of an event that leaves behind `from` bytes.
+/// The place of an event's text, where the event leaves behind `from` bytes.
 fn place(fit: &Fit<'_>, from: usize) -> TextPlace {
     let is_plain = matches!(fit.text, Cow::Borrowed(_));
     let (event, text) = (0..fit.length, fit.inside.clone());

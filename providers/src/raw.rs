@@ -21,7 +21,7 @@ use memchr::{memchr, memmem};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Whose interface for batches is spoken where answers come as the client reads them.
+/// The family whose interface for batches is spoken where answers come as the client reads them.
 const OPENAI: &str = "openai";
 /// A longer line is not looked into.
 const MAX_LINE: usize = 1 << 20;
@@ -47,7 +47,7 @@ pub fn batch_usage(told: &str) -> Option<Usage> {
     Some(at_batch_tier(OPENAI, realtime_usage(told)?))
 }
 
-/// The same of a line that asked for pictures, by all that was answered to it.
+/// What a line that asked for pictures used, by its whole answer, at the tier for batches.
 pub fn batch_pictures(answer: &[u8]) -> Option<Usage> {
     Some(at_batch_tier(OPENAI, drawn(OPENAI, answer)?))
 }
@@ -89,7 +89,7 @@ impl Adapter for Raw<'_> {
         self.0.untouched(call)
     }
 
-    /// The same path, whether the body is held or streams by.
+    /// The path of the untouched call, whether the body is held or streams by.
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
         Ok(self.0.untouched(call)?.path)
     }
@@ -132,7 +132,7 @@ fn body(call: &Call<'_>) -> Pieces {
     if slug.is_none_or(|slug| slug.contains(&b'/')) {
         return whole();
     }
-    // Behind the quotation mark and what stands between it and the model's own name.
+    // The model's own name ends at the closing quotation mark; the `@slug/` before it is left out.
     let name = span.end - 1 - model.len()..span.end;
     Pieces::Three([call.body.slice(..=span.start), call.body.slice(name), call.body.slice(span.end..)])
 }

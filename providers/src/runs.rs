@@ -8,13 +8,13 @@ use serde::Deserialize;
 /// A run that uses nothing more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedRun {
-    /// As its provider calls it.
+    /// The run's id as its provider gave it.
     pub id: String,
     /// Seconds since 1970, where that is told.
     pub ended_secs: Option<i64>,
 }
 
-/// Of which kind an answer, or an event's data, is.
+/// What an answer, or an event's data, tells of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ToldRun {
     Ended(EndedRun),

@@ -39,15 +39,15 @@ use gateway_domain::{Fault, FaultKind};
 
 /// One operation of one provider.
 pub(crate) trait NativeShape: Sync + std::fmt::Debug {
-    /// As a template where the model decides; below the base URL. Empty where it is the row's own.
+    /// The path below the base URL, a template where the model decides. Empty: the provider's row has the path.
     fn path(&self) -> &'static str;
     fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &bytes::Bytes) -> Result<Reply, Failure>;
-    /// Of an answer that is no JSON once it is translated.
+    /// The media type of an answer that is no JSON once it is translated.
     fn media(&self, _call: &Call<'_>) -> Option<&'static str> {
         None
     }
-    /// Of an answer in events, where it gives those.
+    /// Translates an answer that comes in events; `None`: the provider gives none.
     fn stream(&self, _slug: &'static str, _call: &Call<'_>) -> Option<Box<dyn StreamTranslator>> {
         None
     }

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug)]
 pub struct Unsigned<'a> {
     pub method: &'a str,
-    /// As in the request's first line, escapes included.
+    /// The target as it stands in the request's first line, escapes included.
     pub target: &'a str,
     /// What the header `host` says.
     pub host: &'a str,
@@ -90,7 +90,7 @@ fn of_files() -> SigningSettings {
 /// Where SageMaker's tokens are for, and what they allow, as AWS's own generator has it (`sagemaker.core.token_generator`).
 const TOKEN_HOST: &str = "sagemaker.amazonaws.com";
 const TOKEN_ACTION: &str = "Action=CallWithBearerToken";
-/// Of a token that is made for one call.
+/// How long a token is valid, which is made for one call.
 const TOKEN_LIVES: Duration = Duration::from_secs(300);
 
 /// Whether calls to this path want a token that the keys have signed, and no signature of their own.

@@ -49,7 +49,7 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// Below an address of the store.
+    /// The object's path, to be appended to the store's address.
     pub fn path(&self) -> String {
         format!("/{}/{}", self.bucket, encoded(&self.key, b"/"))
     }
@@ -75,7 +75,7 @@ impl StoredFile {
 pub struct ListedFile {
     pub file: StoredFile,
     pub bytes: u64,
-    /// In seconds since 1970.
+    /// When it was made, in seconds since 1970.
     pub created: i64,
 }
 
@@ -131,12 +131,12 @@ impl BucketStore {
         format!("{}{}/{}", self.scheme, file.bucket, file.key)
     }
 
-    /// As clients hold it.
+    /// The file's id as clients hold it.
     pub fn id(&self, file: &StoredFile) -> String {
         self.held(&self.uri(file))
     }
 
-    /// The same of an address.
+    /// The id that clients hold for an address.
     pub fn held(&self, uri: &str) -> String {
         encoded(uri, b"")
     }

@@ -77,7 +77,7 @@ impl TappedEvent {
         Self { bytes, says_more: true, ..Self::default() }
     }
 
-    /// The same event with other texts, in the order of [`Self::texts`]; `None` leaves one as it is.
+    /// The event's bytes with other texts, in the order of [`Self::texts`]; `None` leaves one as it is.
     pub fn with_texts<'t>(&self, texts: impl IntoIterator<Item = Option<&'t str>>) -> Bytes {
         let mut edits: Vec<(Range<usize>, String)> = Vec::new();
         for (tapped, text) in self.texts.iter().zip(texts) {
@@ -133,14 +133,14 @@ pub struct TextPlace {
     pub event: Range<usize>,
     /// The inside of a JSON string.
     pub text: Range<usize>,
-    /// Without escapes: what stands there is what is read.
+    /// The text has no escapes: what stands there is what is read.
     pub is_plain: bool,
-    /// Of an event of Responses: its number in the stream.
+    /// The event's number in the stream, which only Responses has.
     pub number: Option<u64>,
 }
 
 impl TextPlace {
-    /// Of an event whose JSON string at `quoted`, quotes included, says `text`.
+    /// The place in an event whose JSON string at `quoted`, quotes included, says `text`.
     pub(crate) fn of(lane: TextLane, event: Range<usize>, quoted: Range<usize>, text: &str) -> Self {
         let inside = quoted.start + 1..quoted.end - 1;
         // An escape is longer than what it stands for.
@@ -157,7 +157,7 @@ impl TextPlace {
         }
     }
 
-    /// The same where so many bytes stand before.
+    /// The place where `before` more bytes stand in front of the event.
     #[must_use]
     pub fn behind(&self, before: usize) -> Self {
         let later = |range: &Range<usize>| range.start + before..range.end + before;
@@ -182,7 +182,7 @@ pub struct HeardText<'e> {
 }
 
 impl Tap {
-    /// For the clients of an operation whose answers stream; `None`: nobody knows how they read them.
+    /// A tap for answers of an operation that streams; `None`: nobody knows how its clients read them.
     pub fn new(operation: Operation) -> Option<Self> {
         let dialect = match operation {
             Operation::ChatCompletions | Operation::Completions => TapDialect::Chat(chat::TappedChunks::default()),

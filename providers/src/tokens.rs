@@ -8,9 +8,9 @@ use serde_json::Value;
 use tiktoken_rs::CoreBPE;
 pub use vocabulary::{Tokenized, tokenize};
 
-/// As much of a stream's text is kept to count; what is longer is reckoned from it.
+/// Bytes of a stream's text that are kept to be counted; what is longer is reckoned from them.
 const KEPT: usize = 16 << 10;
-/// As much of a prompt is counted; what is longer is reckoned from it.
+/// Bytes of a prompt that are counted; what is longer is reckoned from them.
 const COUNTED: usize = 128 << 10;
 /// A file or an image from this length on is counted by the piece.
 const BLOB: usize = 2048;
@@ -87,7 +87,7 @@ fn is_base64(run: &[u8]) -> bool {
     run.iter().step_by(61).all(fits) && run[..256.min(run.len())].iter().all(fits) && mixed(&run[..BLOB.min(run.len())])
 }
 
-/// At most `most` bytes of a text, whole characters.
+/// The beginning of a text: whole characters, at most `most` bytes.
 fn start(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     &text[..end.unwrap_or(0)]
@@ -110,7 +110,7 @@ pub fn prompt(body: &[u8]) -> u64 {
     }
 }
 
-/// The same without a tokenizer.
+/// The tokens of a request's prompt, estimated without a tokenizer.
 pub(crate) fn rough_prompt(body: &[u8]) -> u64 {
     words(body).map_or(0, |words| estimate(words.text.as_bytes()) + words.beside)
 }

@@ -36,7 +36,7 @@ pub(crate) trait Reader: Send {
     /// Adds the steps that one event's data stands for; events that mean nothing add none.
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError>;
 
-    /// The same of an event whose name stands beside its data.
+    /// Adds the steps of an event whose name stands beside its data.
     fn named<'a>(&mut self, _name: &str, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         self.event(data, steps)
     }
@@ -51,7 +51,7 @@ pub(crate) trait Reader: Send {
     fn uncounted(&self) -> bool {
         false
     }
-    /// As the provider names it.
+    /// The model as the provider names it.
     fn model(&self) -> Option<&str>;
 }
 

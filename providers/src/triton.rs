@@ -210,7 +210,7 @@ struct GeneratedStream {
     frame: Value,
     seen: Seen,
     dialect: Dialect,
-    /// Of the last push.
+    /// Where texts stand in what the last push gave.
     texts: Vec<TextPlace>,
 }
 

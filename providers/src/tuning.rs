@@ -25,7 +25,7 @@ const LONGEST_ID: usize = 1_011;
 
 /// What goes up.
 struct TuningCall {
-    /// Below the family's address, with its query.
+    /// The path below the family's address, with its query.
     path: String,
     body: Option<Value>,
 }
@@ -33,9 +33,9 @@ struct TuningCall {
 /// How a family's lists go on.
 #[derive(Clone, Copy)]
 struct Cursor {
-    /// Of the query.
+    /// The parameter of the query that says where a page begins.
     asked: &'static str,
-    /// The field of a page.
+    /// The field of a page that says where the next one begins.
     told: &'static str,
     /// Pages begin with the newest job, so that those that nobody asked for are not read.
     newest_first: bool,
@@ -61,7 +61,7 @@ trait TuningFamily: Sync {
     fn job(&self, told: &Value) -> Option<TuningJob>;
     /// Where a list has its jobs.
     fn listed<'a>(&self, told: &'a Value) -> Option<&'a Vec<Value>>;
-    /// By which parameter the next page of a list is asked for, and where a page names it. `None`: a list has one page.
+    /// The parameter that asks for the next page of a list, and the field that names it. `None`: a list has one page.
     fn cursor(&self) -> Option<Cursor> {
         None
     }

@@ -29,7 +29,7 @@ const MESSAGES_VERSION: &str = "\"vertex-2023-10-16\"";
 static INFO: ProviderInfo = ProviderInfo {
     slug: SLUG,
     name: "Google Vertex AI",
-    // Of the region.
+    // No address serves all: each region has its own.
     base_url: None,
     auth: AuthStyle::Bearer,
     dialect: Dialect::OpenAi,

@@ -31,7 +31,7 @@ pub(crate) fn speaks(raw: Option<&RawValue>) -> bool {
     raw.is_some_and(|raw| says(raw.get()))
 }
 
-/// The same of a value's text.
+/// Whether a JSON value, given as its text, says anything, by the rule of [`speaks`].
 pub(crate) fn says(raw: &str) -> bool {
     !matches!(raw, "null" | "\"\"" | "[]" | "{}" | "false")
 }

@@ -23,7 +23,7 @@ pub enum Unreadable {
 }
 
 impl Unreadable {
-    /// Of what cannot be read: read once more, for the field that it is about.
+    /// Says why an event cannot be read: it is parsed a second time, to learn which field is at fault.
     fn of(text: &str) -> Self {
         let from = &mut serde_json::Deserializer::from_str(text);
         let Err(error) = serde_path_to_error::deserialize::<_, EventFields<'_>>(from) else { return Self::NoEvent };
@@ -49,9 +49,9 @@ pub struct ClientEvent<'e> {
     pub id: Option<Cow<'e, str>>,
     /// Every model that it names, with the field that does.
     pub models: Vec<(&'static str, Cow<'e, str>)>,
-    /// Of a response that is asked for: the most tokens that it may have.
+    /// The most tokens of a response, as `session` or `response` in the event asks for; `None`: no number is given.
     pub most_output: Option<u64>,
-    /// The same where the event itself is the request, as on a socket for Responses.
+    /// The most tokens where the event itself is the request, as on a socket for Responses.
     pub own_most_output: Option<u64>,
     /// It goes on from a response or in a conversation that the provider keeps.
     pub goes_on: bool,
@@ -59,7 +59,7 @@ pub struct ClientEvent<'e> {
 
 impl<'e> ClientEvent<'e> {
     pub fn read(text: &'e str) -> Result<Self, Unreadable> {
-        // Of a struct serde would take a list as well.
+        // Serde would read a struct from a list as well, so anything but an object is refused first.
         if !text.trim_start().starts_with('{') {
             return Err(Unreadable::NoEvent);
         }
@@ -118,7 +118,7 @@ impl<'e> ClientEvent<'e> {
 const IN_SESSION: (&str, &str) = ("session.model", "session.audio.input.transcription.model");
 const IN_RESPONSE: (&str, &str) = ("response.model", "response.audio.input.transcription.model");
 
-/// Of a session of the Live API: who is asked for what it cannot say itself.
+/// The field of a Live API session that names the model which is asked for what the session's own model cannot say.
 const DELEGATED: &str = "session.delegation.responses.model";
 
 /// What a provider says.
@@ -131,7 +131,7 @@ pub enum ProviderEvent<'e> {
     },
     ResponseCreated {
         id: Cow<'e, str>,
-        /// Of several at once on a socket for Responses.
+        /// The stream of the response, where several run at once on a socket for Responses.
         stream: Option<Cow<'e, str>>,
     },
     ResponseDone {
@@ -178,7 +178,7 @@ pub enum ProviderEvent<'e> {
     Error {
         event: Option<Cow<'e, str>>,
     },
-    /// Of no account here.
+    /// An event that nothing is counted or judged by.
     Other,
 }
 
@@ -244,7 +244,7 @@ impl<'e> ProviderEvent<'e> {
 pub struct EventIds<'e> {
     pub response: Option<Cow<'e, str>>,
     pub item: Option<Cow<'e, str>>,
-    /// On a socket for Responses, where events of a response do not name it: the stream that it is in.
+    /// The stream that the event is in, on a socket for Responses: there events of a response do not name it.
     pub stream: Option<Cow<'e, str>>,
     pub kind: Cow<'e, str>,
 }
@@ -297,7 +297,7 @@ struct EventFields<'e> {
     item_id: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
     item: Option<ItemPart<'e>>,
-    /// Of several responses at once on a socket for Responses: whose the event is.
+    /// The stream that the event belongs to, where several responses run at once on a socket for Responses.
     #[serde(borrow, default)]
     stream_id: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
@@ -343,7 +343,7 @@ struct SessionPart<'e> {
     model: Option<Cow<'e, str>>,
     #[serde(borrow, default)]
     audio: Option<Sound<'e>>,
-    /// Of the beta.
+    /// The transcription settings at the place where the beta of the interface has them.
     #[serde(borrow, default)]
     input_audio_transcription: Option<Transcriber<'e>>,
     #[serde(borrow, default)]
@@ -351,7 +351,7 @@ struct SessionPart<'e> {
     /// A number, or `inf`.
     #[serde(borrow, default)]
     max_output_tokens: Option<&'e RawValue>,
-    /// Of the beta.
+    /// The name that `max_output_tokens` has in the beta of the interface.
     #[serde(borrow, default)]
     max_response_output_tokens: Option<&'e RawValue>,
 }

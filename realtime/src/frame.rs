@@ -8,7 +8,7 @@ use thiserror::Error;
 use tungstenite::protocol::frame::FrameHeader;
 use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-/// Of a control frame.
+/// The most bytes of payload in a control frame (RFC 6455, 5.5).
 const MOST_CONTROL: usize = 125;
 /// A close frame's code stands before its reason.
 const CODE: usize = 2;
@@ -73,7 +73,7 @@ struct WholeFrame {
     head: usize,
 }
 
-/// Of a message whose frames have not all come.
+/// A message that has begun and of which more frames have to come.
 #[derive(Debug)]
 struct Begun {
     raw: BytesMut,
@@ -85,7 +85,7 @@ struct Begun {
 #[derive(Debug)]
 pub struct FrameReader {
     peer: Peer,
-    /// Of the largest message, in bytes.
+    /// The most bytes that the payload of one message may have.
     most: usize,
     /// What came and is no whole frame yet.
     buffer: BytesMut,

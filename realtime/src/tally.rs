@@ -40,7 +40,7 @@ impl Tally {
 /// What the conversation holds, which each response reads anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpokenSoFar {
-    /// Of the last response, as the provider counted.
+    /// The tokens of the conversation up to the last response, as the provider counted them.
     counted: u64,
     text: u64,
     sound: u64,

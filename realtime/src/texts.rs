@@ -51,7 +51,7 @@ pub fn call_texts(arguments: &str) -> Vec<String> {
 enum ValuePlace {
     Elsewhere,
     Text,
-    /// Among variables every string is a text, but for the type of one that is an object.
+    /// Inside `variables` every string is a text, but for the `type` of one that is an object.
     Variables,
 }
 

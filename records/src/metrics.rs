@@ -112,7 +112,7 @@ impl Loss {
 pub struct Shape {
     /// Labels beyond those of the tables.
     pub extra: Vec<Label>,
-    /// On every metric.
+    /// Labels with a fixed value that every metric has.
     pub constant: HashMap<String, String>,
     /// The histograms of the GenAI conventions, for OTLP.
     pub conventions: bool,
@@ -143,12 +143,12 @@ pub struct Circuit {
     pub open: bool,
 }
 
-/// Of one part of the gateway's own work.
+/// A histogram of the milliseconds that one part of the gateway's own work takes.
 fn step(name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
     Histogram::with_opts(HistogramOpts::new(name, help).buckets(OWN_MILLIS.to_vec()))
 }
 
-/// With those that operators opted into.
+/// These labels and those that operators opted into.
 fn with_extra<'l>(labels: &[&'static str], extra: &'l [Label]) -> Vec<&'l str> {
     labels.iter().copied().chain(extra.iter().map(Label::name)).collect()
 }

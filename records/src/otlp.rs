@@ -38,17 +38,17 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The conventions that names of attributes follow, `gen_ai.*` included.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.40.0";
 
-/// Where to, as whom, how often.
+/// Where telemetry is sent, with which headers, and how often.
 #[derive(Debug)]
 pub struct Target {
     /// Base URL: signals go to `/v1/traces` and `/v1/metrics` below it.
     pub endpoint: String,
     pub headers: HeaderMap,
-    /// Of metrics.
+    /// The time between two sends of metrics.
     pub interval: Duration,
     /// Attributes of the resource.
     pub resource: Vec<(String, String)>,
-    /// By which clients reach the proxy port.
+    /// The URL scheme by which clients reach the proxy port.
     pub scheme: &'static str,
     /// Dates what is sent.
     pub clock: fn() -> Timestamp,

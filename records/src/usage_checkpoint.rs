@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 const ROUND: Duration = Duration::from_secs(1);
 const PURGE: Duration = Duration::from_secs(3600);
-/// For records on their way, before usage is set back.
+/// How long records on their way are waited for before usage is set back.
 const CATCH_UP: Duration = Duration::from_millis(500);
 /// Counters that ended are of use to nobody; the margin is for clocks.
 const ENDED_MICROS: i64 = 86_400 * 1_000_000;
@@ -34,7 +34,7 @@ pub struct UsageCheckpoint {
     /// What this process counts by, or knows beside what a shared backend counts.
     ledger: Arc<Ledger>,
     counters: Arc<dyn Counters>,
-    /// Of this data folder.
+    /// The id of this node, which lies in its data folder.
     node: String,
     clock: fn() -> Timestamp,
     pending: Mutex<PendingCounts>,
@@ -88,7 +88,7 @@ impl fmt::Debug for UsageCounting {
 struct TakenCounts {
     parts: Vec<Part>,
     places: Vec<Position>,
-    /// Behind the last record.
+    /// The place in the journal behind the last record.
     latest: Position,
 }
 
@@ -96,9 +96,9 @@ struct TakenCounts {
 #[derive(Default)]
 struct PendingCounts {
     parts: HashMap<Slot, Part>,
-    /// Behind the last charge of each segment.
+    /// The place behind the last charge, in each segment of the journal.
     places: BTreeMap<u64, u64>,
-    /// Behind the last record.
+    /// The place in the journal behind the last record.
     latest: Position,
     /// Everything before it is in the database.
     saved: Position,
@@ -191,12 +191,12 @@ impl UsageCheckpoint {
         }
     }
 
-    /// By which the counts of this data folder are found.
+    /// The id of this node, by which the counts of this data folder are found.
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// For commands that count nothing but hand out who knows.
+    /// One that counts nothing, for commands that only need something to ask about counts.
     pub fn detached(database: Database, clock: fn() -> Timestamp) -> Self {
         let ledger = Arc::new(Ledger::default());
         let counting = UsageCounting { ledger: ledger.clone(), counters: ledger };
@@ -291,7 +291,7 @@ impl UsageCheckpoint {
 
     async fn hear(&self, heard: &mut i64) -> Result<Vec<Count>, StoreError> {
         let changed = self.database.counts(&self.node, *heard, (self.clock)()).await?;
-        // Below nothing, the rest is still to be added: what this process knows is right.
+        // A count below zero is left out: the rest of it is still to be added, and what this process knows is right.
         let totals: Vec<Total> = changed.iter().filter_map(total).collect();
         self.ledger.absorb(&totals);
         *heard = changed.iter().map(|c| c.tick).max().unwrap_or(*heard).max(*heard);

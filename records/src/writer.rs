@@ -49,7 +49,7 @@ pub trait HookWords: fmt::Debug + Send {
     fn into_told(self: Box<Self>) -> Option<Box<Hooked>>;
 }
 
-/// As it waits in the queue.
+/// A record that waits in the queue, with what guardrails said of it.
 #[derive(Debug)]
 struct QueuedRecord {
     record: Box<LogRecord>,

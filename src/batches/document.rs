@@ -107,19 +107,19 @@ pub(crate) struct BatchDocument {
     pub(crate) input: Uuid,
     pub(crate) window: String,
     pub(crate) metadata: Value,
-    /// Whose requests its lines are.
+    /// The key that made the batch: each line is a request of it.
     pub(crate) key: Uuid,
-    /// Of a batch that a provider runs: its own name for it, empty while it is being made.
+    /// The name that the provider itself gave a batch which it runs; empty while it is being made.
     #[serde(default)]
     pub(crate) provider_job: Option<String>,
-    /// The blob with what they are sent with.
+    /// The blob with the headers, metadata and config that the lines are sent with.
     pub(crate) setup: Uuid,
     pub(crate) status: BatchStatus,
     #[serde(default)]
     pub(crate) counts: LineCounts,
     #[serde(default)]
     pub(crate) usage: LineUsage,
-    /// Of the calls that its lines made, in billionths of a dollar.
+    /// The cost of all calls that the lines made, in billionths of a dollar.
     #[serde(default)]
     pub(crate) cost: i64,
     #[serde(default)]

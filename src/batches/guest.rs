@@ -28,7 +28,7 @@ pub(crate) struct Guest {
     pub(crate) key: KeyId,
     /// Its request is not to be made, but told.
     pub(crate) supposes: bool,
-    /// Of a line of a batch.
+    /// What the request is held to, where it comes from a batch.
     pub(crate) line: Option<Arc<LineGuest>>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct BookedAnswer {
     pub(crate) status: u16,
     /// The model that the line asked for.
     pub(crate) asked: Option<String>,
-    /// By the provider's own name.
+    /// The model that answered, by the provider's own name.
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
     /// The answer in the provider's own words, where those are not the client's: it is to be translated, and tells usage
@@ -55,16 +55,16 @@ pub(crate) struct BookedAnswer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LineRecord {
     pub(crate) id: Uuid,
-    /// In microseconds.
+    /// The record's time, in microseconds.
     pub(crate) at: i64,
-    /// A node that may have written it, by its data folder.
+    /// The id of a node that may have written it.
     pub(crate) doubted_by: Option<Arc<str>>,
 }
 
 /// An answer that guardrails judge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnswerToJudge {
-    /// As the client reads it; `None`: it is read from what the provider says in its own words.
+    /// The answer's body in the client's dialect. `None`: it is made from what the provider says in its own words.
     pub(crate) told: Option<Bytes>,
     /// What they said of the line before it went up.
     pub(crate) asked: Vec<HookResult>,
@@ -80,7 +80,7 @@ pub(crate) enum LineTask {
     Booked(Box<BookedAnswer>),
     /// It goes up in a batch of a provider's: how it would be asked is told, and nothing sent.
     Written,
-    /// The same, as the client wrote it but for what guardrails rewrite.
+    /// It goes up in a provider's batch as the client wrote it, but for what guardrails rewrite: it is told, not sent.
     Judged,
     /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`: its
     /// body is not held; `begins`: it makes the batch.
@@ -99,7 +99,7 @@ impl LineTask {
 pub(crate) struct LineGuest {
     pub(crate) config: PinnedConfig,
     pub(crate) task: LineTask,
-    /// In billionths of a dollar.
+    /// What the line cost, in billionths of a dollar; `None` until that is known.
     cost: watch::Sender<Option<i64>>,
 }
 

@@ -119,8 +119,8 @@ impl Batches {
         if file.is_there(now_secs()) { Ok(file) } else { Err(KeepError::Unknown) }
     }
 
-    /// As many as are asked for, of one purpose where one is named, as far as they lie behind those that are none of them:
-    /// clients take a part without a file for the end.
+    /// The next files of a list, of one purpose where one is named. Files that do not fit are read over until `most`
+    /// are found or none are left: clients take a part without a file for the end of the list.
     pub(crate) async fn files(
         &self,
         workspace: WorkspaceId,

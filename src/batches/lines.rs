@@ -94,7 +94,7 @@ impl FileLine {
         if self.text.len() > MOST_LINE {
             return Err(Unasked { why: format!("it has more than {MOST_LINE} bytes"), param: None });
         }
-        // Of a struct serde would take a list as well.
+        // Serde would read a struct from a list as well, so a list is refused first.
         if self.text.trim_ascii_start().starts_with(b"[") {
             let why = "it is a list, and must be an object of custom_id, method, url and body".to_owned();
             return Err(Unasked { why, param: None });
@@ -195,7 +195,7 @@ pub(super) struct CheckedLines {
     ids: AHashSet<[u8; 16]>,
     /// Why each may not be asked for.
     models: AHashMap<String, Option<String>>,
-    /// Of the line that was looked at last, where nobody has said yet whether it may be asked for.
+    /// The model of the line that was looked at last, where nobody has said yet whether it may be asked for.
     pub(super) unknown_model: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct LineDone {
     pub(super) is_good: bool,
     #[serde(rename = "u")]
     pub(super) usage: LineUsage,
-    /// Of all calls that were made for it, in billionths of a dollar.
+    /// The cost of all calls that were made for the line, in billionths of a dollar.
     #[serde(rename = "c", default)]
     pub(super) cost: i64,
     #[serde(rename = "l")]
@@ -38,7 +38,7 @@ pub(super) struct LineDone {
 #[serde(rename_all = "snake_case")]
 pub(super) enum LogEntry {
     Sent(Vec<u64>),
-    /// Of lines that a provider answered: they are about to be counted.
+    /// A provider answered these lines, and they are about to be counted.
     Counting {
         #[serde(rename = "n")]
         numbers: Vec<u64>,
@@ -56,7 +56,7 @@ pub(super) enum LogEntry {
 /// Who counts lines.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CountedBy {
-    /// By its data folder.
+    /// The id of the node, which is kept in its data folder.
     pub(super) node: Arc<str>,
     /// Since when, in microseconds: their records are of this time.
     pub(super) at: i64,
@@ -78,7 +78,7 @@ pub(super) struct EarlierRuns {
     pub(super) done: AHashSet<u64>,
     /// Asked, or about to be counted, and nobody knows what came of it.
     pub(super) doubtful: AHashMap<u64, Option<Arc<CountedBy>>>,
-    /// Of which guardrails said something before they went up.
+    /// Lines of which guardrails said something before they went up, and where the log says what.
     pub(super) judged: AHashMap<u64, EntryPlace>,
     pub(super) counts: LineCounts,
     pub(super) usage: LineUsage,
@@ -100,7 +100,7 @@ impl EarlierRuns {
         }
     }
 
-    /// The same of one that stands in a log.
+    /// Notes an entry that stands in a log, with its place there.
     pub(super) fn note_at(&mut self, entry: &LogEntry, place: EntryPlace) {
         if let LogEntry::Judged { number, .. } = entry {
             self.judged.insert(*number, place);

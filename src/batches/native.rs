@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Between the parts of the form by which a file goes up. No line of JSON begins like it.
+/// The boundary of the multipart form by which a file goes up. No line of JSON begins like it.
 const BOUNDARY: &str = "gateway-batch-6f1b0c5e7d";
 /// Problems that are told again.
 const MOST_TOLD: usize = 100;
@@ -113,7 +113,8 @@ pub(super) fn creation(options: &Map<String, Value>, own_id: &str, (file, endpoi
     Value::Object(body)
 }
 
-/// By this in its metadata a batch is found again that was made by a process which died before it could note so.
+/// The member of a batch's metadata that holds our own id for it: by it a batch is found again whose maker died before
+/// it could note the provider's name.
 const OWN_ID: &str = "gateway_batch_id";
 
 pub(super) fn is_of(batch: &NativeBatch, own_id: &str) -> bool {

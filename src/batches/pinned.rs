@@ -45,7 +45,7 @@ impl std::fmt::Debug for ConfigOfBatch {
     }
 }
 
-/// The same, for a request to go by.
+/// Which config a batch was made with, with a saved one compiled, for a request to go by.
 #[derive(Clone, Debug)]
 pub(crate) enum PinnedConfig {
     Request,
@@ -61,7 +61,7 @@ pub(crate) struct PinnedConfigs {
 }
 
 impl PinnedConfigs {
-    /// With what stands in it now.
+    /// Fills in what stands in a saved config's version, with its secrets opened.
     pub(super) async fn written_out(&self, config: ConfigOfBatch) -> Result<ConfigOfBatch, KeepError> {
         let ConfigOfBatch::Saved { id, version, slug, .. } = config else { return Ok(config) };
         let versions = self.history.versions(Kind::Config.name(), id).await?;
@@ -72,7 +72,7 @@ impl PinnedConfigs {
         Ok(ConfigOfBatch::Saved { id, version, slug, document })
     }
 
-    /// As it stood when something began that goes on now.
+    /// The config at the version that it had when something began which goes on now.
     pub(crate) async fn as_it_was(&self, config: ConfigOfBatch) -> Result<PinnedConfig, KeepError> {
         self.read(&self.written_out(config).await?)
     }

@@ -67,7 +67,7 @@ impl EndedBatch<'_> {
         }
     }
 
-    /// The same as texts, which metadata is found by.
+    /// The batch's facts as texts beside its own metadata: records are found by them.
     fn metadata(&self) -> String {
         let batch = self.batch;
         let mut all = self.setup.metadata.clone();

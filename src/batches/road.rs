@@ -14,13 +14,13 @@ use std::time::Duration;
 use tokio::io::DuplexStream;
 use tokio::runtime::Handle;
 
-/// Known to no DNS, and to no dialler but the one here.
+/// The host name of batches' own requests: known to no DNS, and to no dialler but the one here.
 const HOST: &str = "batches.internal";
-/// For one line with all its tries.
+/// The most time for one line with all its tries.
 const LONGEST: Duration = Duration::from_secs(1_800);
-/// For the next piece of what is up- or downloaded.
+/// The longest wait for the next piece of what is up- or downloaded.
 const BETWEEN_PIECES: Duration = Duration::from_secs(600);
-/// For a request that is only supposed.
+/// The most time for a request that is not made: its answer tells what would become of it.
 const SUPPOSED: Duration = Duration::from_secs(30);
 
 /// Takes the far end of a pipe and serves the requests that come by it.

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// Between two looks at the batch itself.
+/// The shortest time between two looks at the batch itself.
 const PULSE: Duration = Duration::from_secs(1);
 /// Tries of one batch without any progress, of which there are twenty: whoever has this one gives up.
 const LAST_TRY: u32 = 18;

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 /// Batches of one node that are run at once.
 const MOST_RUNNING: usize = 4;
-/// Between two looks, if nobody says that there is something to do.
+/// The pause between two looks for work, if nobody says that there is something to do.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// What a run needs of the process.
@@ -22,7 +22,7 @@ pub(crate) struct Runner {
     pub(crate) live: Arc<ConfigHandle>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) records: Records,
-    /// By its data folder.
+    /// The id of this node, which is kept in its data folder.
     pub(crate) node: Arc<str>,
     /// Runs that are under way.
     pub(crate) runs: InFlight,

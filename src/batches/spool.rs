@@ -37,7 +37,7 @@ impl FileWriter {
     pub(crate) async fn spooled(self, batches: SharedBatches) -> Result<Spool, KeepError> {
         let Self { blob, owner } = self;
         let id = blob.id;
-        // From here on it goes when the spool does.
+        // The spool deletes the blob when it is dropped, also if finishing it fails.
         let mut spool = Spool { batches, owner, id, bytes: 0 };
         spool.bytes = blob.finish().await?;
         Ok(spool)

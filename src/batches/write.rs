@@ -33,7 +33,7 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// From here on all that was pushed is kept, whatever becomes of this process.
+    /// Writes out all that was pushed, so that it is kept whatever becomes of this process.
     pub(super) async fn flush(&mut self) -> Result<(), BlobError> {
         let left = self.buffer.len();
         if left > 0 {

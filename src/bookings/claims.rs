@@ -11,11 +11,11 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClaimedBy<'a> {
     pub(crate) record: Uuid,
-    /// By its data folder.
+    /// The id of the node that writes the record, which is kept in that node's data folder.
     pub(crate) node: &'a str,
 }
 
-/// Whose something is to count.
+/// Who is to count something.
 #[derive(Debug)]
 pub(crate) enum RecordClaim {
     Ours,

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Until then another node may come back that was about to count, and knows more. After it, it is held to be gone.
+/// How long another node that was about to count, and knows more, may come back before it is held to be gone.
 const GONE_SECS: i64 = 3_600;
 /// Records may be let go of after a day: what is not there any more says nothing then.
 const FOUND_SECS: i64 = 20 * 3_600;
-/// For what lies in the journal to get to the store.
+/// How long is waited for the store to get what lies in the journal.
 const SHIPPED_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -25,7 +25,7 @@ pub(crate) struct BookedRecords {
     pub(crate) queue: AwaitedRecords,
     pub(crate) store: Arc<dyn RecordQuery>,
     pub(crate) journal: Gauge,
-    /// Of this data folder.
+    /// The id of this node, which is kept in its data folder.
     pub(crate) node: String,
     /// No record is kept, so that none is found.
     pub(crate) are_off: bool,

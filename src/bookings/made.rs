@@ -7,7 +7,7 @@ use gateway_domain::ports::{OwnedPlace, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of objects.
+/// The kind of objects that hold notes of batches that clients made.
 const MADE: &str = "native_batch";
 
 /// What a client asked for, as far as it said so.
@@ -19,7 +19,7 @@ pub(crate) struct NativeMade {
     pub(crate) model: Option<String>,
     pub(crate) metadata: Value,
     pub(crate) created: i64,
-    /// Of the file, where the provider takes them up by and by and they could be counted.
+    /// The number of lines in the file, where the provider takes them up by and by and they could be counted.
     pub(crate) lines: Option<u64>,
 }
 

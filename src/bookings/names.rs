@@ -13,7 +13,7 @@ const MOST_NAMED: usize = 1 << 20;
 pub(crate) struct LineKey(pub(super) u64);
 
 impl LineKey {
-    /// From 1.
+    /// The key of a line without a name: its place in the file, counted from 1.
     pub(crate) const fn of_place(number: u64) -> Self {
         Self(number)
     }

@@ -16,7 +16,7 @@ const MOST_EMPTY: u32 = 3;
 pub(crate) struct WatchTimes {
     /// The first look, and the shortest pause between two. Zero: nothing is watched.
     pub(crate) every: Duration,
-    /// For how long it is watched.
+    /// How long a batch is watched in all.
     pub(crate) lasts: Duration,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct WatchTimes {
 #[serde(default)]
 pub(crate) struct WatchProgress {
     pub(super) looks: u32,
-    /// In a row, as all that follow.
+    /// Looks in a row that found the batch unknown to its provider; `empty` and `failed` count looks in a row too.
     pub(super) unknown: u32,
     empty: u32,
     failed: u32,

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use uuid::Uuid;
 
-/// Of objects.
+/// The kind of objects that hold lines which were counted.
 const PART: &str = "booking_part";
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct UnsureLines {
     /// The one that counts all of it, where that is the record of a call.
     #[serde(skip_serializing_if = "is_blank")]
     pub(super) record: Option<Uuid>,
-    /// By its data folder.
+    /// The id of the node that was about to count them, which is kept in its data folder.
     pub(crate) node: String,
     /// When that began, in microseconds: their records are of this time.
     pub(crate) at: i64,
@@ -54,7 +54,7 @@ struct CountedPart {
     lines: Vec<LineKey>,
 }
 
-/// By what the record of a line is found again.
+/// The id and time by which the record of a line is found again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineStamp {
     pub(crate) id: Uuid,
@@ -62,7 +62,7 @@ pub(crate) struct LineStamp {
 }
 
 impl UnsureLines {
-    /// Of a node that was about to count something since then.
+    /// Notes that a node is about to count something from this time on, in microseconds.
     pub(crate) fn of(node: &str, at: i64) -> Self {
         Self { node: node.to_owned(), at, ..Self::default() }
     }
@@ -171,7 +171,7 @@ impl CountingTurn {
         Some(LineStamp { id: ids::of(at, std::array::from_fn(|place| bytes[place])), at })
     }
 
-    /// The same of a line by its place as well: notes without names tell lines by it.
+    /// The stamp of a line, told by its place where the note has places in the place of names.
     pub(crate) fn stamp_at(&self, number: u64, key: LineKey) -> Option<LineStamp> {
         let is_placed = number <= self.note.unsure.as_ref()?.to;
         self.stamp(if is_placed { LineKey::of_place(number) } else { key })
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn lines(of: std::ops::RangeInclusive<u64>) -> Vec<LineKey> {
-        // Behind all places of lines.
+        // These keys are larger than any place of a line.
         of.map(|line| LineKey(u64::MAX / 2 + line)).collect()
     }
 
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!((counted(&turn, 1..=100), turn.unsure(), turn.stamp(lines(1..=1)[0])), (0, None, None));
     }
 
-    /// As those were that counted lines from the first to the last.
+    /// Notes of earlier versions tell lines by their places, counted from the first to the last.
     #[tokio::test]
     async fn notes_that_tell_lines_by_their_places_are_gone_on_with() {
         let (bookings, owner, id) = (bookings().await, of_workspace(1), BookingId::of(&[b"batch", b"a"]));

@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// Of jobs.
+/// The kind of jobs in which nodes watch batches.
 const KIND: &str = "batch_watch";
-/// What is watched at once of a workspace, of an organisation, and in all.
+/// The most batches that are watched at once of a workspace, of an organisation, and in all.
 const MOST_OF_WORKSPACE: u32 = 1_000;
 const MOST_OF_ORG: u32 = 10_000;
 const MOST: u32 = 100_000;
 /// Nodes that may die with one in their hands without any look that came to an end.
 const MOST_TRIES: u32 = 20;
-/// For a row to be written before somebody is answered.
+/// The longest that somebody waits for the row to be written before the answer goes out.
 const WITHIN: Duration = Duration::from_secs(5);
-/// Between two looks for what is due, at most and at least.
+/// The shortest and the longest time between two looks for what is due.
 const ROUNDS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
 
 /// What is watched, by what it is counted as.
@@ -135,7 +135,7 @@ impl BatchWatches {
         !self.times.every.is_zero()
     }
 
-    /// Between two looks for what is due.
+    /// The time between two looks for what is due: a quarter of the shortest pause of a batch, within `ROUNDS`.
     pub(crate) fn round(&self) -> Duration {
         (self.times.every / 4).clamp(ROUNDS.0, ROUNDS.1)
     }

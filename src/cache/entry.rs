@@ -13,7 +13,7 @@ pub(crate) struct Entry {
     /// The only header of the answer that is its own and nobody else's.
     pub(crate) content_type: String,
     pub(crate) body: Bytes,
-    /// To be told as a stream, without a length.
+    /// The answer is told as a stream, without a length.
     pub(crate) stream: bool,
     pub(crate) usage: Option<Usage>,
     pub(crate) model: Option<String>,

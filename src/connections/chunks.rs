@@ -2,25 +2,25 @@
 //! follows would be read as the next request; RFC 9112, 7.1 wants one digit at least. Such a line is spoiled here, so that
 //! the parser refuses it as it refuses any other that is none. Everything else is the parser's to judge.
 
-/// What no size begins with.
+/// A byte that no chunk's size begins with.
 const SPOILED: u8 = b'!';
 
 /// Where the next byte stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChunkPlace {
-    /// At the first digit.
+    /// The first digit of a chunk's size comes next.
     #[default]
     Start,
     Digits(u64),
-    /// Behind them, up to the end of the line.
+    /// The rest of the size's line comes next; holds the size.
     Rest(u64),
-    /// In data, and the two bytes of the line's end behind it.
+    /// Data of the chunk comes next; holds how much is left of it and of the two bytes of its line end.
     Data(u64),
-    /// Behind the last chunk.
+    /// The last chunk is over: the rest is not looked at.
     End,
 }
 
-/// Before the first of them.
+/// Follows the chunks of a body as its bytes pass by; it begins before the first chunk.
 #[derive(Debug, Default)]
 pub(super) struct Chunks(ChunkPlace);
 

@@ -3,9 +3,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// For stores, journals, event loops and the admin port's clients.
+/// Descriptors that are kept back for stores, journals, event loops and the admin port's clients.
 const KEPT: usize = 192;
-/// Where the system sets no limit.
+/// The most descriptors that are counted on, also where the system sets no limit.
 const PLENTY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,8 @@ pub(crate) struct Descriptors {
 }
 
 impl Descriptors {
-    /// As many as the process may have at all: the usual lower limit is one for programs that watch them by `select`.
+    /// Raises the bound of open descriptors to the most that the process may have: the usual lower one is for programs
+    /// that watch them by `select`.
     pub(crate) fn raise() -> Self {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let raised = maximum != current && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();

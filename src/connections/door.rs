@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// For somebody to leave who was asked to.
+/// How long a new connection waits for an idle one that was asked to leave.
 const MAKING_ROOM: Duration = Duration::from_millis(100);
-/// For the process to get descriptors or memory back.
+/// The pause before the next accept when the process is out of descriptors or memory.
 const SHORT_OF_ALL: Duration = Duration::from_millis(200);
 
 /// A worker, as the door sees it.
@@ -138,7 +138,7 @@ fn is_shortage(code: i32) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().any(|e| e.raw_os_error() == code)
 }
 
-/// As a bare socket, that no event loop watches.
+/// Accepts a connection and takes its socket out of this thread's event loop: a worker will watch it.
 async fn next(socket: &tokio::net::TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, peer) = socket.accept().await?;
     Ok((stream.into_std()?, peer))

@@ -20,7 +20,7 @@ const LONGEST_METHOD: usize = 32;
 /// What a client that has a preface to say says first (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
-/// Of a connection, each beginning with the last byte before it.
+/// The time limits of a connection; each clock begins with the last byte before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clocks {
     /// A head, from its first byte to its last; a TLS or HTTP/2 handshake.
@@ -140,8 +140,8 @@ impl Link {
 static BLANK_LINE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"\r\n\r\n"));
 static LENGTH: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"ength:"));
 
-/// Behind the blank line that ends a head, where `bytes` hold one. Nothing before `from` is looked at again. Pingora's
-/// parser takes a bare line feed for a line's end, and so does this.
+/// The place behind the blank line that ends a head, where `bytes` hold one. Nothing before `from` is looked at again.
+/// Pingora's parser takes a bare line feed for a line's end, and so does this.
 fn end(bytes: &[u8], from: usize) -> Option<usize> {
     let from = from.saturating_sub(2);
     if let Some(at) = BLANK_LINE.find(&bytes[from..]) {

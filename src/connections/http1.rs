@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Until the head is read, and says otherwise.
+/// Seconds that a connection is kept open for its next request, until the head is read and says otherwise.
 const KEPT: Option<u64> = Some(60);
-/// For a client that sends on after its refusal: closing at once would take the answer from it.
+/// How long a client that was refused may send on: closing at once would take the answer from it.
 const LINGER: Duration = Duration::from_secs(2);
-/// What is read of it then.
+/// The most bytes that are read of such a client.
 const MOST_LINGERED: usize = 4 << 20;
-/// For a connection that was accepted just before the end to bring its request.
+/// How long a connection that was accepted just before the end has to bring its request.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 pub(super) async fn converse<A: HttpServerApp + Send + Sync + 'static>(worker: &Arc<Worker<A>>, mut link: Box<Link>) {
@@ -29,7 +29,7 @@ pub(super) async fn converse<A: HttpServerApp + Send + Sync + 'static>(worker: &
         let head = match link.request(&worker.desk, silence, clocks).await {
             Came::Head(head) => head,
             Came::Preface if !asked => return Box::pin(http2::serve(worker, link)).await,
-            // In the middle of a connection it is no request: Pingora says so.
+            // A preface of HTTP/2 in the middle of a connection is no request: Pingora says so.
             Came::Preface => std::mem::take(&mut link.ahead),
             Came::Nothing if !asked && worker.desk.is_closing() && brings(&mut link).await => continue,
             Came::Nothing => return,

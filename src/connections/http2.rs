@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// Streams that were refused for what their heads are; a client that goes on so is no client.
 const MOST_REFUSED: usize = 32;
-/// For a client to hear that the connection ends.
+/// How long a client has to hear that the connection ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Streams under way on one connection.

@@ -56,7 +56,7 @@ pub(super) struct Link {
     chunks: Chunks,
 }
 
-/// From here on the client of this session is only watched, in case that it leaves.
+/// Only watches from now on whether the client of this session leaves: its request is whole.
 pub(crate) fn watch(session: &ServerSession) {
     set(session, true);
 }
@@ -70,7 +70,7 @@ pub(crate) fn heed(session: &ServerSession, chunked: bool) {
     }
 }
 
-/// From here on it is listened to again: the connection has become another.
+/// Reads on what the client sends: the connection goes on as another, such as a WebSocket.
 pub(crate) fn listen(session: &ServerSession) {
     set(session, false);
 }
@@ -382,7 +382,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_go_out_in_the_next_head_and_nowhere_else() {
-        // Of a length that is gathered with its lines, that is not, and that no gathering takes.
+        // A head that is gathered with its lines, one that is not, and one that no gathering takes.
         for filling in [0, 4000, 6000] {
             let (mut link, mut client) = connected().await;
             let filler = "x".repeat(filling);

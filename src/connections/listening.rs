@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const BACKLOG: i32 = 65_535;
-/// As many as can be told in one message.
+/// The most sockets that are handed over, all in one message.
 const MOST: usize = 32;
 const MOST_NAMES: usize = 2048;
 /// How long the one process waits for the other.

@@ -26,7 +26,7 @@ const GATHERED: usize = 4 << 10;
 pub(super) struct Socket {
     stream: TcpStream,
     gathered: Vec<u8>,
-    /// Of what is gathered, sent already.
+    /// How many bytes of `gathered` were sent already.
     sent: usize,
     digest: Arc<SocketDigest>,
     /// Given back when the connection is closed, and not before.
@@ -43,7 +43,7 @@ impl Socket {
         Ok(Self { stream, gathered: Vec::new(), sent: 0, digest: Arc::new(digest), _seat: seat })
     }
 
-    /// Until something can be read, or the other side has closed. May be wrong about it.
+    /// Ready when something can be read or the other side has closed. May be wrong about it.
     pub(super) fn poll_arrival(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_read_ready(cx)
     }

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Between two rounds of upkeep.
+/// The time between two rounds of upkeep.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// A connection that was accepted, and its place.

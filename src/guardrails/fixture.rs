@@ -36,7 +36,7 @@ pub(super) fn guardrail(checks: &Value, actions: &Value) -> Arc<Guardrail> {
     Arc::new(definition::saved("g", checks, actions, &setup).unwrap_or_else(|e| panic!("{checks}: {e:?}")))
 }
 
-/// Within a runtime.
+/// The answers of services outside; to be made within a runtime of Tokio.
 pub(super) fn outside() -> Arc<OutsideAnswers> {
     let (trusted, handle) = (Arc::<Trusted>::default(), Handle::current());
     let dialer = Dialer::new(Dns::new(trusted.clone(), handle.clone()), Duration::from_secs(1), None);

@@ -9,16 +9,16 @@ use std::sync::Arc;
 pub(crate) struct TargetGuards {
     pub(crate) input: Vec<Arc<Guardrail>>,
     pub(crate) output: Vec<Arc<Guardrail>>,
-    /// Of the lists that judge answers: part of what an answer is kept under.
+    /// Tells the lists of guardrails that judge answers from others: part of the key under which an answer is cached.
     pub(crate) digest: Vec<u8>,
     pub(crate) shape: Shape,
     pub(crate) facts: Arc<Facts>,
-    /// As it goes up, but for what a provider's own dialect makes of it.
+    /// The request's body before it is written in the provider's own dialect, for checks of answers that look at it.
     pub(crate) request: Option<Content>,
     pub(crate) request_is_transformed: bool,
-    /// For checks that a model of the workspace's own answers.
+    /// Answers checks that ask a model of the workspace's own.
     pub(crate) moderator: Option<Arc<Moderator>>,
-    /// For what is held until it was judged.
+    /// Where memory is taken for what is held until it was judged.
     pub(crate) room: Arc<dyn Room>,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 const MOST_SETS: usize = 1024;
-/// Between two fetches that a missed key asks for.
+/// The shortest time between two fetches of a set because a key is missing in it.
 const AGAIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]

@@ -94,7 +94,8 @@ impl HookNotes {
         self.add(direction, skipped.collect());
     }
 
-    /// For the record of a try that is made again; who runs beside the request speaks in the last one's.
+    /// The notes for the record of a try that is made again, without guardrails that run beside the request: the last
+    /// try's record tells of them.
     pub(crate) fn so_far(&self) -> Self {
         let Self { results, input, output, with_data, .. } = self;
         let (results, beside) = (results.clone(), Vec::new());
@@ -162,7 +163,7 @@ impl HookNotes {
 }
 
 impl HookWords for HookNotes {
-    /// As records keep it. What checks tell of the text itself goes with the bodies: it is kept where they are.
+    /// Gives the verdicts as records keep them. What checks tell of the text itself goes only where bodies are kept.
     fn into_told(mut self: Box<Self>) -> Option<Box<Hooked>> {
         let sides = [("input", &self.results.before_request_hooks), ("output", &self.results.after_request_hooks)];
         let mut checks = Vec::new();

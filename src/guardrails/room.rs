@@ -14,7 +14,7 @@ pub(crate) trait HeldRoom: Debug + Send {
     /// False: there is no room for so many bytes in all.
     fn grow_to(&mut self, total: usize) -> bool;
 
-    /// The same for what may be left out: it gets room only while there is plenty.
+    /// Grows to `total` bytes for what may be left out, and does so only while there is plenty of room.
     fn spare(&mut self, total: usize) -> bool;
 }
 

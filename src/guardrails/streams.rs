@@ -31,19 +31,20 @@ use std::time::Duration;
 /// An event that waits for its text to be judged.
 #[derive(Debug)]
 enum QueuedEvent {
-    /// Of one text, like many others: it is read only where something else is to stand in its place.
+    /// An event with a piece of one text, like many others: it is read only where something else is to stand in its
+    /// place.
     Text(QueuedText),
     Event(Box<HeldEvent>),
 }
 
 #[derive(Debug)]
 struct QueuedText {
-    /// With what stood beside it.
+    /// The bytes around the event, with other events; `event` says where in them it stands.
     events: Bytes,
     event: Range<usize>,
     lane: TextLane,
     says: bool,
-    /// Kept where it is told once more.
+    /// The event's text, kept only where it is told once more; empty otherwise.
     text: String,
 }
 
@@ -51,7 +52,7 @@ struct QueuedText {
 #[derive(Debug)]
 struct HeldEvent {
     event: TappedEvent,
-    /// In the order of its texts.
+    /// New arguments of calls, one place for each of the event's texts; `None`: that text stays as it is.
     arguments: Vec<Option<String>>,
     /// Which of its texts the guard was told of.
     judged: Vec<bool>,
@@ -64,9 +65,9 @@ pub(crate) struct StreamJudge {
     tap: Tap,
     guarded: Arc<TargetGuards>,
     outside: Arc<OutsideAnswers>,
-    /// Of the guardrails that judge as the text flows.
+    /// Holds back text for the guardrails that judge while it flows; `None`: none of them does.
     guard: Option<Box<Guard<QueuedEvent>>>,
-    /// Behind all that the guard holds.
+    /// Events of one text that wait for its next pieces only; they leave behind all that the guard holds.
     flowing: FlowingEvents,
     asked: FuturesUnordered<AskedWindow>,
     /// Events since a call was opened, and the calls that are open.
@@ -81,7 +82,7 @@ pub(crate) struct StreamJudge {
     is_told_lost: bool,
     /// Kept only where something is judged as a whole.
     transcript: Option<Transcript>,
-    /// For what is kept of the answer, and for calls that are not whole.
+    /// Memory for what is kept of the answer, and for calls that are not whole.
     room: GrowingRoom,
     out: PassedEvents,
     /// Bytes of events that wait in the guard's queue.
@@ -102,7 +103,7 @@ pub(crate) struct StreamJudge {
 /// How an answer is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CutOff {
-    /// As one that a filter has stopped, not as one that broke.
+    /// The client sees an answer that a filter has stopped, not one that broke.
     pub(crate) softly: bool,
 }
 

@@ -20,7 +20,7 @@ use tokio::task::{JoinError, JoinSet};
 const TICK: Duration = Duration::from_millis(250);
 /// A set is asked for again after this, without anybody missing a key.
 const FRESH: Duration = Duration::from_secs(600);
-/// Between tries of an address that gave nothing.
+/// The time between two tries of an address that gave nothing.
 const RETRY: Duration = Duration::from_secs(10);
 /// An issuer that cannot be reached keeps its keys in force for this long.
 const KEPT: Duration = Duration::from_secs(86_400);
@@ -177,7 +177,7 @@ const WHOLE: Duration = Duration::from_secs(15);
 const MOST_BYTES: usize = 1 << 20;
 /// Documents that are looked for, from the nearest folder of the key set up.
 const MOST_LOOKS: usize = 5;
-/// For all of them together.
+/// The most time for looking at all these documents together.
 const LOOKING: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -203,7 +203,7 @@ async fn keys(outside: &dyn Outside, uri: &str) -> Result<KeySet, String> {
     KeySet::parse(&get(outside, uri).await?).map_err(|why| format!("its answer {why}"))
 }
 
-/// As its discovery document has it, which lies in a folder above the key set and names that very set.
+/// The issuer's name from its discovery document, which lies in a folder above the key set and names that very set.
 async fn issuer(outside: &dyn Outside, uri: &str) -> Option<String> {
     for address in discovery_addresses(uri) {
         let Ok(answer) = get(outside, &address).await else { continue };

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 /// What comes to an MCP server.
 pub(crate) struct ServerAsk<'a> {
-    /// Of the address that is called.
+    /// The server's slug in the address that is called.
     pub(crate) slug: &'a str,
-    /// As tokens for it name it.
+    /// The server's name in the audience of tokens that are for it.
     pub(crate) resource: &'a str,
     pub(crate) token: &'a str,
     pub(crate) hash: &'a KeyHash,
@@ -109,7 +109,7 @@ fn verify(sets: &IssuerSets, place: &ServerPlace, ask: &ServerAsk<'_>) -> Result
     Ok(ServerToken { slug, claims, workspace: place.workspace.id, issuer, set, key: Arc::new(key) })
 }
 
-/// Until when it is good.
+/// Checks that the token is good at this server; until when it is.
 fn check(
     claims: &Claims,
     said: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Whose a response is, how long it stays, how much stays, and what a second node finds.
+//! Tests who finds a kept response, how long it stays, how much is kept, and what a second node finds.
 
 use super::*;
 use bytes::Bytes;

@@ -25,7 +25,7 @@ const GATHER: Duration = Duration::from_millis(3);
 const TICK: Duration = Duration::from_millis(100);
 /// A third of the lease.
 const RENEW: Duration = Duration::from_secs(10);
-/// Beyond so many that wait, those of one window are drawn together; beyond the second number the oldest go.
+/// If more changes than this wait, those of one window are drawn together; beyond `MOST` the oldest are dropped.
 const DRAWN_TOGETHER: usize = 1 << 14;
 const MOST: usize = 1 << 18;
 /// Windows told in one script call.
@@ -37,7 +37,7 @@ pub(super) struct SettleQueue {
     queue: mpsc::Receiver<Change>,
     flushes: mpsc::Receiver<Flush>,
     waiting: VecDeque<Change>,
-    /// On its way, with its number, until its fate is known.
+    /// The changes that are on their way to Redis under `number`, until their fate is known.
     batch: Vec<Change>,
     number: u64,
     renewed: Instant,
@@ -127,7 +127,7 @@ impl SettleQueue {
         Ok(())
     }
 
-    /// To a Redis that does not know, or not to the last call, what this node has counted.
+    /// Tells Redis what this node has counted, where it does not know that, or not up to the last call.
     async fn tell_all(&mut self) -> Result<(), RedisFailure> {
         // The ledger has these.
         while self.queue.try_recv().is_ok() {}

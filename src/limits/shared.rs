@@ -19,7 +19,7 @@ use uuid::Uuid;
 const MOST_WAITING: usize = 1 << 16;
 /// After a call that failed nobody else waits for this long: no request waits at two stages.
 const PAUSE_MICROS: i64 = 250_000;
-/// For the last settlements of a process.
+/// The most time for sending the last settlements of a process.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What requests and the settler both look at.

@@ -25,7 +25,7 @@ const SHARDS: usize = 64;
 /// When a place may be free again nobody knows.
 const RETRY_MS: u64 = 1_000;
 
-/// In a second from one address; 0 is no bound.
+/// The most of each in a second from one address; 0 is no bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) unknown_keys: isize,
@@ -141,7 +141,7 @@ impl AdmissionGuard {
         self.seat(key.id.0, most, || format!("API key \"{}\"", key.name)).map(Some)
     }
 
-    /// The same of a managed provider.
+    /// A place for a call to this managed provider, where the provider has a bound.
     pub(crate) fn target(&self, provider: &ManagedProvider) -> Result<Option<ConcurrencySlot>, Fault> {
         let Some(most) = provider.max_parallel else { return Ok(None) };
         self.seat(provider.id.0, most, || format!("provider \"{}\"", provider.slug)).map(Some)

@@ -35,7 +35,7 @@ pub(crate) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
 /// What a path asks for.
 pub(crate) struct AskedPath {
     pub(crate) route: Route,
-    /// Of a call of a saved prompt, which becomes a chat request.
+    /// The saved prompt that the path calls; such a call becomes a chat request.
     pub(crate) prompt: Option<Box<PromptAsk>>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct BatchWatcher {
 }
 
 impl BatchWatcher {
-    /// Until the process takes leave.
+    /// Looks at batches that are due until the process takes leave.
     pub(crate) fn start(self, is_leaving: Box<dyn Fn() -> bool + Send + Sync>) {
         if !self.parts.watches.are_on() {
             return;

@@ -102,7 +102,7 @@ pub(crate) struct Permit {
     bytes: usize,
     /// Nil where it is nobody's.
     key: Uuid,
-    /// Of them, counted for the key.
+    /// How many of `bytes` count for the key.
     shared: usize,
 }
 
@@ -111,7 +111,7 @@ impl Permit {
         Self { budget: budget.clone(), bytes: 0, key: Uuid::nil(), shared: 0 }
     }
 
-    /// From now on what is taken counts for this key too.
+    /// Counts what is taken from now on for this key too.
     pub(crate) const fn charge(&mut self, key: Uuid) {
         self.key = key;
     }
@@ -190,7 +190,7 @@ pub(crate) enum BodyError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyLimits {
     pub(crate) most: usize,
-    /// For the whole of it.
+    /// The most time for the whole body.
     pub(crate) time: Duration,
 }
 
@@ -246,7 +246,7 @@ impl Incoming {
         Ok(Some(piece))
     }
 
-    /// From the first wait until now.
+    /// The time from the first wait until now.
     fn waited(&self) -> Duration {
         self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -289,7 +289,7 @@ pub(crate) async fn read_within(session: &mut ServerSession, longest: Duration) 
 #[derive(Debug, Default)]
 pub(crate) struct WholeBody {
     pub(crate) bytes: Bytes,
-    /// From the first wait for it until it was whole.
+    /// The time from the first wait for the body until it was whole.
     pub(crate) waited: Duration,
 }
 

@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 
 /// Bytes of an offer, or of a session.
 const MOST_PART: usize = 64 << 10;
-/// Of everything that a client says of a call, forms around it too.
+/// The most bytes of a body that is about a call, with the form around its parts.
 pub(crate) const MOST_BODY: usize = 256 << 10;
 /// Bytes of a call's id, and of where a call is to go.
 const MOST_ID: usize = 512;
 const MOST_TARGET: usize = 2048;
-/// Between the parts of what goes up. No line of an offer or of JSON begins like it.
+/// The boundary of the form that goes up. No line of an offer or of JSON begins like it.
 const BOUNDARY: &str = "gateway-call-1f7c0a94d3";
-/// Below `/v1`.
+/// The path of calls, below `/v1`.
 const BASE: &str = "/realtime/calls";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) enum CallVerb {
 #[derive(Clone, Debug)]
 pub(crate) struct CallAsk {
     pub(crate) verb: CallVerb,
-    /// Of a call that is made: what the caller can hear and say.
+    /// What the caller can hear and say (SDP), where a call is to be made; empty otherwise.
     offer: Bytes,
 }
 
@@ -65,19 +65,19 @@ pub(crate) fn is_id(text: &str) -> bool {
 /// Where a client asks, and the first event of a key for browsers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AskedCall<'a> {
-    /// Of the path, below `/v1`.
+    /// The path below `/v1`.
     pub(crate) tail: &'a str,
     pub(crate) query: Option<&'a str>,
     pub(crate) first_event: Option<&'a [u8]>,
 }
 
 impl CallAsk {
-    /// That a call ends.
+    /// The ask that ends a call.
     pub(crate) const fn hangup() -> Self {
         Self { verb: CallVerb::Hangup, offer: Bytes::new() }
     }
 
-    /// With the JSON that goes up beside the offer, or by itself.
+    /// Reads what is asked, with the JSON that goes up beside the offer, or by itself.
     pub(crate) fn read(at: AskedCall<'_>, media: Option<&str>, body: &Bytes) -> Result<(Self, Bytes), Fault> {
         let verb = match parts_of(at.tail) {
             None => CallVerb::Create,
@@ -237,7 +237,7 @@ fn settled(field: &str, mut session: Map<String, Value>, named: Option<String>) 
     Ok(Value::Object(session).to_string().into())
 }
 
-/// With the model that the target is asked for.
+/// The session with the model that the target is asked for.
 fn modelled(session: &[u8], model: Option<&str>) -> String {
     let mut session: Map<String, Value> = serde_json::from_slice(session).unwrap_or_default();
     if let Some(model) = model {

@@ -1,5 +1,5 @@
-//! Of which calls messages are kept for records. Decided once, at intake: when nothing may be kept, nothing is done for it.
-//! Knows nothing of how they are kept.
+//! Decides which requests have their bodies kept in records. It is decided once, at intake: when nothing may be kept,
+//! nothing is done for it. Knows nothing of how they are kept.
 
 use super::headers::GatewayHeaders;
 use crate::ids;
@@ -12,7 +12,7 @@ use gateway_domain::snapshot::Org;
 pub(crate) enum CapturePolicy {
     #[default]
     Nothing,
-    /// Of calls that fail.
+    /// The bodies of calls that fail.
     Failures,
     All,
 }

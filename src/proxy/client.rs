@@ -34,7 +34,7 @@ pub(crate) enum ClientLeft {
 }
 
 impl ClientLeft {
-    /// For what Pingora is told.
+    /// The error that Pingora is told.
     pub(crate) fn into_error(self) -> Box<Error> {
         match self {
             Self::Gone(e) => e.into_down(),
@@ -69,7 +69,7 @@ impl<'a> Client<'a> {
         self.early = early;
     }
 
-    /// From now on it is somebody else's leaving that counts.
+    /// Answers over another stream: from now on what counts is that stream's end, not this client's leaving.
     pub(crate) fn answer_elsewhere(&mut self, over: watch::Receiver<bool>) {
         self.elsewhere = Some(over);
     }
@@ -170,8 +170,8 @@ impl<'a> Client<'a> {
         left
     }
 
-    /// From now on it is answered: a write may take no longer than this. A connection whose request is still on its way
-    /// is not used again.
+    /// Begins the answer: from now on a write may take no longer than `longest`. A connection whose request is still on
+    /// its way is not used again.
     pub(crate) fn begin_answer(&mut self, longest: Duration) {
         if self.upload.as_ref().is_some_and(|upload| !upload.has_ended()) {
             self.session.downstream_session.set_keepalive(None);
@@ -209,7 +209,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The same, for somebody who reads the client himself and tells the body what goes up; `None`: it has none.
+    /// Opens the connection for a caller that reads the client itself and hands on what goes up. `None`: no body
+    /// streams up.
     pub(crate) fn open_session(&mut self) -> Option<Upload> {
         self.open_upload();
         self.upload.clone()

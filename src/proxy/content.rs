@@ -32,7 +32,7 @@ pub(crate) async fn read_content(
     }
     let found = look(&bytes, route.asked()).await;
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
-    // Of a body that makes no sense here the provider may make any.
+    // The provider may see any model in a body that makes no sense here.
     let unread = found.unread && !bytes.is_empty();
     Ok(Content { bytes, unread, waited_us, ..found })
 }
@@ -58,7 +58,7 @@ fn form_type(session: &Session, route: &Route) -> Option<String> {
     is_form.then(|| told.to_owned())
 }
 
-/// To find where the parts of a form stand is one search for its boundary, whatever its files hold.
+/// Reads a form. Finding its parts takes one search for the boundary, whatever its files hold.
 fn form_content(kind: &str, operation: Operation, bytes: Bytes, waited_us: u64) -> Result<Content, BodyError> {
     let invalid = |fault| BodyError::Invalid(fault, bytes.clone());
     let form = ClientForm::read(kind, &bytes).map_err(|why| {

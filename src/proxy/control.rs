@@ -42,7 +42,7 @@ use uuid::Uuid;
 const MOST_REQUEST: usize = 8 << 20;
 
 pub(crate) enum ControlPlane {
-    /// In this process, on its own runtime: the database never sits on a proxy worker.
+    /// It runs in this process, on its own runtime: the database never sits on a proxy worker.
     Here { router: axum::Router, runtime: Handle },
     /// Role `proxy` with `--admin-upstream`.
     There { base: Arc<BaseUrl>, dialer: Box<Dialer> },
@@ -240,7 +240,7 @@ async fn send(
     }
     let bare = session.req_header().method == http::Method::HEAD;
     match body.size_hint().exact() {
-        // Of an answer to HEAD the length is that of what GET would give.
+        // An answer to HEAD has the length that GET would give.
         Some(_) if bare && told.headers.contains_key(header::CONTENT_LENGTH) => {}
         Some(length) => head.set_content_length(usize::try_from(length).unwrap_or(usize::MAX))?,
         None => frame(&session.downstream_session, &mut head),
@@ -324,7 +324,7 @@ async fn pass_on(
     settle_unread_body(session).await;
     session.downstream_session.set_write_timeout(Some(parts.settings.idle_timeout));
     let bare = session.req_header().method == http::Method::HEAD;
-    // Of an answer to HEAD the length is that of what GET would give, and goes on as it is told.
+    // An answer to HEAD keeps the length that it came with: the one that GET would give.
     let mut head = passed_head(response.take_head(), !bare);
     if bare {
         head.remove_header(&header::TRANSFER_ENCODING);

@@ -76,7 +76,7 @@ impl CorsOrigins {
 /// Makes the module of each request.
 pub(crate) struct CorsBuilder {
     pub(crate) all: Option<Arc<CorsOrigins>>,
-    /// For MCP servers, beside those for all.
+    /// Origins that MCP servers admit beside those for all.
     pub(crate) mcp: Option<Arc<CorsOrigins>>,
 }
 

@@ -193,7 +193,7 @@ impl<'a> TrialCall<'a> {
 
 const MODEL_AT: usize = r#"{"model":"#.len();
 
-/// As little as some models can be asked for.
+/// A chat request for as few tokens as every model can be asked for: some refuse less than 16.
 fn chat(model: &str) -> Bytes {
     let model = Value::from(model).to_string();
     let rest = r#""messages":[{"role":"user","content":"Hi"}],"max_completion_tokens":16"#;

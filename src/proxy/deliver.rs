@@ -55,7 +55,7 @@ pub(crate) struct DeliveryParts {
     pub(crate) settings: Arc<ProxySettings>,
     pub(crate) names: Arc<ReplyNames>,
     pub(crate) budget: Arc<Budget>,
-    /// For work that no client waits for.
+    /// Where work runs that no client waits for.
     pub(crate) background: tokio::runtime::Handle,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Delivery<'a, 's, G> {
     pub(crate) keeper: Option<Box<ResponseKeeper>>,
     /// What judged a stream on its way down, when that is over.
     pub(crate) judge: &'a mut Option<Box<StreamJudge>>,
-    /// Whose usage was told.
+    /// Set to the assistant's run that has ended, where the answer told what it used.
     pub(crate) run: &'a mut Option<Box<EndedRun>>,
 }
 
@@ -276,7 +276,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
         if response.is_done() {
             return self.bodyless(head, response).await;
         }
-        // Of the head only the kind of content is shared.
+        // Those who wait for the same answer get nothing of its head but the content type, so an encoded one is not
+        // shared.
         let leader = self.leader.take().filter(|_| (200..300).contains(&self.record.status) && !encoded);
         let stream = !head.headers.contains_key(header::CONTENT_LENGTH);
         let budget = self.parts.budget.clone();

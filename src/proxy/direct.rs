@@ -61,7 +61,7 @@ enum DirectVerb {
     PassedOutput(String),
 }
 
-/// Of batches, by the id that the client holds.
+/// What is asked of batches, by the id that the client holds.
 enum BatchVerb {
     Create,
     List,
@@ -84,7 +84,7 @@ enum FileHome {
     Family(&'static dyn KeptFiles),
 }
 
-/// Of files, by the address or the id that the client holds.
+/// What is asked of files, by the address or the id that the client holds.
 enum FileVerb {
     Upload,
     List,
@@ -96,9 +96,9 @@ enum FileVerb {
 /// What it is answered with.
 enum DirectAnswer<'a> {
     Json(Value),
-    /// The same, written out.
+    /// JSON that is written out already.
     Text(Bytes),
-    /// As the provider sends it.
+    /// The response as the provider sends it.
     Bytes(Box<Response>),
     /// What came of a batch.
     Lines(Box<ResultLines<'a>>),

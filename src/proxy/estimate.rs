@@ -14,7 +14,8 @@ const BYTES_OF_A_TOKEN: usize = 4;
 /// neither tokens nor money by its nature, such as a look at a file.
 pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
     let facts = request.ask.route.operation.facts();
-    // Of what the gateway asks about a batch of its own, only that it begins needs something left: lines count by themselves.
+    // The gateway's own calls about a provider's batch need nothing left of limits, but for the one that makes it:
+    // lines count by themselves.
     if let (Operation::Proxy, Some(begins)) = (request.ask.route.asked(), request.begins_batch()) {
         return begins.then_some(Estimate { prompt: 0, output: Some(0) });
     }

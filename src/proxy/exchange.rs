@@ -105,7 +105,7 @@ pub(crate) struct Exchange<'a> {
     earlier: Duration,
     /// What those used whose answers were none after all: the caller pays for it with the one that does.
     lost: Used,
-    /// To watch the call with that begins.
+    /// A place among the calls that are watched, for the call that begins.
     pub(crate) seat: Option<WatchSeat>,
     /// A call that began, to be watched from now on.
     pub(crate) watch: Option<Box<CallWatch>>,
@@ -250,7 +250,7 @@ impl<'a> Exchange<'a> {
 
     /// Books the answer with the target's circuit breaker, and says whether another target has its turn.
     fn moves_on(&mut self, outcome: &Outcome, hooks: Option<&HookNotes>) -> bool {
-        // Of a stream more is known at its end.
+        // How a stream went is known at its end alone.
         if outcome.tells_of_health() && !matches!(outcome, Outcome::Stream(_)) {
             match hooks {
                 // What guardrails make of an answer says nothing of who gave it, nor does a request that never went up.

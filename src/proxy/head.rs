@@ -42,12 +42,12 @@ thread_local! {
 pub(crate) struct HeadPlan(RequestHead);
 
 impl HeadPlan {
-    /// As it is sent.
+    /// The head as it is sent, but for its framing.
     pub(crate) const fn request(&self) -> &RequestHead {
         &self.0
     }
 
-    /// The same with what a sign-in led to in the place of a credential: a token, or a signature over head and body.
+    /// The head with what a sign-in led to in the place of a credential: a token, or a signature over head and body.
     pub(crate) fn admitted(&self, pass: &Pass, signing: Option<&Signing>, body: &Pieces) -> Result<Self, Fault> {
         let mut plan = self.clone();
         match (pass, signing) {
@@ -133,7 +133,7 @@ pub(crate) struct ClientHeaders<'a> {
 }
 
 impl<'a> ClientHeaders<'a> {
-    /// Of a call of the gateway's own.
+    /// The headers of a call that the gateway makes itself: no client has further names for the gateway.
     pub(crate) const fn of_nobody(headers: &'a HeaderMap) -> Self {
         Self { headers, aliases: &[] }
     }

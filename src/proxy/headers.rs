@@ -63,7 +63,7 @@ pub(crate) struct GatewayHeaders {
     pub(crate) sensitive: Option<Arc<[String]>>,
     /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
     pub(crate) provider_headers: Vec<(&'static str, HeaderValue)>,
-    /// Of a cloud (`x-gateway-vertex-region`); for providers with a credential of the request.
+    /// The settings of a cloud (`x-gateway-vertex-region`), for providers whose credential comes with the request.
     pub(crate) settings: Settings,
 }
 

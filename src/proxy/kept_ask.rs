@@ -39,7 +39,7 @@ pub(crate) struct KeptAsk {
     workspace: Uuid,
     key: Uuid,
     key_name: String,
-    /// Of a caller that no key stands for.
+    /// The token that the caller came with, where no saved key stands for the caller.
     token: Option<String>,
     client_ip: Option<IpAddr>,
     trace: String,
@@ -49,7 +49,7 @@ pub(crate) struct KeptAsk {
     config: Option<String>,
     provider: Option<String>,
     virtual_key: Option<String>,
-    /// The client's own for the provider.
+    /// The client's own credential for the provider.
     credential: Option<String>,
     pinned: ConfigOfBatch,
     /// Where the target stands in the config.
@@ -89,7 +89,7 @@ pub(crate) struct AskedAnew<'a> {
 }
 
 impl KeptAsk {
-    /// With the headers of the client, but for its keys.
+    /// Writes down a request with the headers of the client, but for its keys.
     pub(crate) fn of((request, routing): (&Request, &Routing), client: &HeaderMap, aliases: &[String]) -> Self {
         let is_apart = |name: &str| {
             OF_KEYS.contains(&name) || suffix_of(name, aliases).is_some_and(|suffix| LED_BY.contains(&suffix))

@@ -171,7 +171,7 @@ fn find_session(parts: McpParts<'_>, served: &McpServed, posted: &Posted) -> Res
     McpSession::open(id, state).filter(good).map(Some).ok_or_else(RpcError::no_session)
 }
 
-/// Of the client's head, all that is for the upstream too.
+/// The headers of the client that are passed on to the upstream.
 pub(crate) const TRACED: [HeaderName; 2] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 

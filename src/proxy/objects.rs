@@ -291,7 +291,7 @@ fn mark(aim: &Aim, request: &Request) -> KeptAt {
     KeptAt::Elsewhere(std::array::from_fn(|place| digest[place]))
 }
 
-/// The same as bytes that are equal on every node.
+/// What tells this target's objects from those of others, as bytes that are equal on every node.
 pub(crate) fn place_of(aim: &Aim, request: &Request) -> Vec<u8> {
     match mark(aim, request) {
         KeptAt::Provider(id) => id.as_bytes().to_vec(),
@@ -360,7 +360,7 @@ impl Binder {
         format!("{}{}{}", kept::kind_of(native), kept::MARK, self.seal.seal(&id.plain()))
     }
 
-    /// The same JSON with bound ids.
+    /// Gives the JSON with bound ids in the place of the provider's.
     pub(crate) fn bound(&self, body: &Bytes) -> Bytes {
         let rewritten = kept::rewrite(body, |place, text| {
             if !kept::is_id_of_object(place, text) {

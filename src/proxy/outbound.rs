@@ -62,7 +62,7 @@ impl OutboundCalls<'_> {
         self.calls.credentials.token(grant).await.map_err(told)
     }
 
-    /// With this pass, or none.
+    /// Sends the request with this pass, or with none.
     pub(in crate::proxy) async fn sent(
         &self,
         ask: &OutboundAsk,
@@ -104,7 +104,7 @@ pub(in crate::proxy) fn head(
     if let Some(Pass::Header(value)) = pass {
         head.set(header::AUTHORIZATION, value.clone());
     }
-    // Behind them, so that nothing takes the place of what the admin set.
+    // The upstream's own headers are set last, so that nothing takes the place of what the admin set.
     for (name, value) in &upstream.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Unsendable)?;
         let mut value = HeaderValue::from_str(value.expose()).map_err(|_| Unsendable)?;

@@ -45,7 +45,7 @@ pub(crate) enum KeptCall {
     Batch(Uuid),
     CancelBatch(Uuid),
     BatchOutput(Uuid),
-    /// Of no object of ours.
+    /// An id that no object of ours has.
     Unknown,
 }
 
@@ -232,7 +232,7 @@ struct ListPart {
 impl ListPart {
     fn read(request: &Request, kind: &str) -> Result<Self, Fault> {
         let bad = |name: &str, why: &str| Err(Fault::new(FaultKind::BadBody, format!("{name} {why}")).on(name));
-        // As at OpenAI.
+        // OpenAI has the same bounds.
         let most = if kind == "file" { 10_000 } else { 100 };
         let mut page = Self { after: None, most: 20, purpose: None };
         let query = request.ask.route.query.as_deref().unwrap_or_default();

@@ -18,7 +18,7 @@ pub(crate) struct OwnAsk {
     prompt: Option<Box<PromptAsk>>,
     provider: Option<Arc<str>>,
     virtual_key: Option<Arc<str>>,
-    /// For what the prompt was rendered to.
+    /// Memory for the request that the prompt was rendered to.
     held: Permit,
 }
 

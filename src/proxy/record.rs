@@ -123,7 +123,7 @@ pub(crate) fn of(
     )
 }
 
-/// With what only its kind of record has, as far as it is known before there is an answer.
+/// What only records of this kind of operation have, as far as it is known before there is an answer.
 fn operation(request: &Request, info: Option<&AttemptInfo>) -> RecordedOperation {
     let mut operation = RecordedOperation::blank(request.ask.route.operation.name());
     if let Some(llm) = operation.llm_mut() {

@@ -34,7 +34,7 @@ impl Refused {
         Self { stranger: Some(stranger), ..fault.into() }
     }
 
-    /// Of a key that opens nothing.
+    /// Refuses a request whose key opens nothing.
     pub(crate) fn unauthenticated(message: &'static str, stranger: Stranger) -> Self {
         Self::stranger(Fault::new(FaultKind::Unauthenticated, message), stranger)
     }

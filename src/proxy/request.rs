@@ -175,7 +175,8 @@ impl Request {
         self.ask.untouched_model.as_ref().map_or(self.ask.content.unread, |asked| asked.unread)
     }
 
-    /// Of what the gateway asks about a batch of its own: whether that makes it. `None`: of all else.
+    /// Whether it makes a provider's batch, where it is the gateway's own call about one. `None`: it is any other
+    /// request.
     pub(crate) fn begins_batch(&self) -> Option<bool> {
         match self.caller.tenant.line.as_ref()?.task {
             LineTask::Native { begins, .. } => Some(begins),
@@ -263,7 +264,7 @@ pub(crate) struct Caller {
     pub(crate) looked: LastLook,
     /// Microseconds until it was known who asks.
     pub(crate) auth_us: u64,
-    /// For what nodes share.
+    /// How long the request has waited for what nodes share in Redis.
     pub(crate) waited: Waited,
     pub(crate) trace: Arc<str>,
     /// `None` when the call belongs to no trace but its own.
@@ -282,11 +283,11 @@ pub(crate) struct AskedFor {
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
     pub(crate) content: Content,
-    /// Of a call of a saved prompt: the content is what that was rendered to.
+    /// The saved prompt that is called: the content is what that was rendered to.
     pub(crate) prompt: Option<Box<PromptAsk>>,
     /// What that content may use, once somebody asked.
     pub(super) reckoned: OnceLock<Reckoned>,
-    /// Of a call that goes up as it came; else the body says it.
+    /// The model of a call that goes up as it came; of others the content says it.
     pub(crate) untouched_model: Option<AskedModel>,
     /// It names an object that one provider keeps.
     pub(crate) pin: Option<PinnedTo>,
@@ -298,7 +299,7 @@ pub(crate) struct AskedFor {
     pub(crate) upload: Option<crate::upstream::http1::Framing>,
     /// What the gateway says first in a session, in the place of a browser that was given a key for it.
     pub(crate) first_event: Option<Bytes>,
-    /// Of a call over WebRTC or SIP, or about one.
+    /// What is asked of a call over WebRTC or SIP.
     pub(crate) call: Option<Box<CallAsk>>,
 }
 

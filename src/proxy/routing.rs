@@ -140,7 +140,7 @@ impl Chosen {
         Self { config: BARE.clone(), inline: true, name: Arc::default(), saved: None }
     }
 
-    /// As a batch keeps it for its lines.
+    /// Which config it is, in the form that a batch keeps for its lines.
     pub(crate) fn of_batch(&self) -> ConfigOfBatch {
         kept_as(self.saved, &self.name)
     }
@@ -257,7 +257,7 @@ impl Routing {
         Some(Self { plan, inline, config: name, saved, guards, binds, read, breakers, sticks, untold })
     }
 
-    /// As what goes on elsewhere keeps its config.
+    /// Which config it is, in the form that is kept for what goes on without this request.
     pub(crate) fn of_batch(&self) -> ConfigOfBatch {
         kept_as(self.saved, &self.config)
     }

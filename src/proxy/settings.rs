@@ -34,7 +34,7 @@ pub(crate) struct ProxySettings {
 }
 
 impl ProxySettings {
-    /// Of the body of a request that is held.
+    /// The bounds of a request's body that is held: its size, and the time for it to come.
     pub(crate) const fn body_limits(&self) -> BodyLimits {
         BodyLimits { most: self.max_body, time: self.body_timeout }
     }

@@ -69,7 +69,8 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
     Ok(Cow::Owned(shaped))
 }
 
-/// The same of a form, whose fields are named by themselves: there are no paths into them.
+/// What is left of a filled form once the config has taken out fields. Only whole fields can be dropped: a form has no
+/// paths into them.
 fn finished_form(content: &Content, operation: Operation, leaf: &Leaf, bytes: Bytes) -> Result<Content, Fault> {
     let read = |bytes: &Bytes| {
         let kind = content.form.as_ref().map(|form| form_media(form.boundary())).unwrap_or_default();

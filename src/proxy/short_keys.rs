@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// In front of all of them.
+/// What every such key begins with.
 const PREFIX: &str = "ek_gw_";
-/// Whatever else is sealed with the same key is none.
+/// Marks what is sealed in such a key: whatever else is sealed with the same secret is not taken for one.
 const TAG: &str = "realtime-key-1";
 /// Longer ones are refused before they are opened; heads of requests have to carry them.
 const LONGEST: usize = 16 << 10;
@@ -41,11 +41,11 @@ pub(crate) struct ShortKey {
     pub(crate) key: Uuid,
     /// Seconds since 1970.
     expires: i64,
-    /// As the query of a session names it.
+    /// The model that a session names in its query.
     model: Option<String>,
     /// The `session` of the first event.
     session: String,
-    /// Of the request that asked for it.
+    /// The config and the provider that the request for the key named.
     config: Option<String>,
     provider: Option<String>,
     metadata: Vec<(String, String)>,
@@ -83,7 +83,7 @@ fn object(field: &str, told: Option<Value>) -> Result<Map<String, Value>, Fault>
 pub(crate) struct KeyAsk {
     pub(crate) session: Map<String, Value>,
     seconds: i64,
-    /// By the path of the beta, whose answer is a session with a key in it.
+    /// The ask came by the path of the beta, whose answer is a session with a key in it.
     is_beta: bool,
 }
 

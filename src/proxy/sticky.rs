@@ -36,7 +36,7 @@ impl Assignments {
         self.kept.len()
     }
 
-    /// From now on nodes that share these agree.
+    /// Sets where the nodes keep assignments that they share: from now on they agree on them.
     pub(crate) fn share(&self, shared: Arc<dyn SharedAssignments>) {
         // The process has one.
         let _ = self.shared.set(shared);
@@ -66,7 +66,7 @@ impl Assignments {
 }
 
 impl View<'_> {
-    /// From the outside in.
+    /// The assignments that were drawn, from the outermost load balancing to the innermost.
     pub(crate) fn drawn(self) -> Vec<Assignment> {
         self.drawn.into_inner()
     }

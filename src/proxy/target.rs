@@ -1,4 +1,4 @@
-//! From a leaf of the plan to where and as whom to call: provider, address, credential, model.
+//! Turns a leaf of the plan into where and as whom to call: provider, address, credential, model.
 
 mod permit;
 
@@ -18,13 +18,13 @@ use permit::WantedModel;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-/// Whose credential goes upstream.
+/// Which credential goes upstream.
 #[derive(Clone, Debug)]
 pub(crate) enum Credential {
     None,
     /// The integration's; with it come its fixed headers, prepared once per state of the integration.
     Managed(Arc<Upstream>),
-    /// Of the request or of a config.
+    /// The credential that the request or a config brings.
     Own(Secret<String>),
 }
 
@@ -164,7 +164,7 @@ fn no_provider(request: &Request) -> Fault {
     Fault::new(FaultKind::NoProvider, message)
 }
 
-/// As [`resolve`], for whoever asks where a target is and calls nothing.
+/// Finds a target like [`resolve`], for callers that only ask where it is and call nothing.
 pub(crate) fn resolve_place(leaf: &Leaf, inline: bool, request: &Request) -> Result<Aim, Fault> {
     aim(leaf, inline, request)
 }
@@ -185,7 +185,7 @@ pub(crate) fn resolve(leaf: &Leaf, inline: bool, request: &Request) -> Result<Ai
     Ok(aim)
 }
 
-/// The same target at another service of its provider's.
+/// Leads a target to another service of its provider.
 pub(crate) fn at_service(aim: &Aim, leaf: &Leaf, request: &Request, service: CloudService) -> Result<Aim, Fault> {
     let mut aim = aim.clone();
     let own = leaf.custom_host.is_some() || request.ask.headers.custom_host.is_some();
@@ -321,7 +321,7 @@ fn foreign_host() -> Fault {
     Fault::new(FaultKind::BadHost, message).on("custom_host")
 }
 
-/// Nor is it used with settings of the request: they decide the host as well.
+/// A saved credential is never used with settings of the request either: they decide the host as well.
 fn foreign_setting(name: &str) -> Fault {
     let why = "comes with the request and is not taken beside a saved credential";
     Fault::new(FaultKind::BadHost, format!("The setting {name} {why}")).on(name)

@@ -35,7 +35,7 @@ pub(crate) enum Packing {
 pub(crate) enum Encoding {
     Plain,
     Packed(Packing),
-    /// In a way that nobody here knows, or in several.
+    /// It is packed in a way that nobody here knows, or in several.
     Unknown,
 }
 
@@ -201,7 +201,7 @@ impl Unpackable {
 /// Undoes a compression piece by piece.
 pub(crate) struct Unpacker {
     packing: Packing,
-    /// From the first byte on.
+    /// Made when the first byte comes.
     decoder: Option<Decoder>,
 }
 

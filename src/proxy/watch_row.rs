@@ -40,7 +40,7 @@ impl MadeBatch<'_> {
 }
 
 impl WatchRow {
-    /// Of the client's headers only what says how a provider is asked is kept.
+    /// Makes a row for a batch. It keeps only those headers of the client that say how a provider is asked.
     fn of((request, routing): (&Request, &Routing), (client, aliases): (&HeaderMap, &[String]), native: &str) -> Self {
         let mut ask = KeptAsk::of((request, routing), client, aliases);
         ask.keep_headers(|name| GatewayHeaders::reads(name, aliases));

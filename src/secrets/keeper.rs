@@ -20,7 +20,7 @@ use tokio::task::{JoinError, JoinSet};
 const TICK: Duration = Duration::from_millis(250);
 /// Reads that are under way at once.
 const MOST: usize = 16;
-/// Of one organisation: a manager that hangs keeps nobody else's secrets waiting.
+/// Reads for one organisation at once: a manager that hangs keeps nobody else's secrets waiting.
 const MOST_OF_ONE: usize = 4;
 /// A start waits so long for the first values, lest it refuse calls that its predecessor served.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -27,9 +27,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::{ServiceExt, service_fn};
 
 const BACKLOG: u32 = 1024;
-/// For the process to get descriptors or memory back.
+/// The pause before the next accept when the process is out of descriptors or memory.
 const SHORT_OF_ALL: Duration = Duration::from_millis(200);
-/// For a client to hear that the connection ends.
+/// How long a client has to hear that the connection ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Bytes of a head; its lines are bounded by their number too.
 const MOST_HEAD: usize = 64 << 10;
@@ -41,7 +41,7 @@ pub(crate) type Known = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
 pub(crate) struct Rules {
     pub(crate) clocks: Clocks,
     pub(crate) body: Duration,
-    /// Of a client that does not read its answer.
+    /// How long a client may read nothing of its answer.
     pub(crate) idle: Duration,
     pub(crate) most: usize,
     pub(crate) known: Known,
@@ -115,7 +115,7 @@ async fn accept(listener: TcpListener, port: Arc<Port>) {
     }
 }
 
-/// Until the port takes no more requests.
+/// Waits until the port takes no more requests.
 async fn stopped_now(stopped: &mut watch::Receiver<bool>) {
     // Without its sender the process is ending, and so is the port.
     let _ = stopped.wait_for(|stopped| *stopped).await;

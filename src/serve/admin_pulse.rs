@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Between two looks at the clocks.
+/// The longest pause between two looks at the clocks.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ struct State {
     asked: bool,
     /// Nothing has been under way since then.
     idle_since: Instant,
-    /// And bytes have come since then: a head that is not whole.
+    /// When the first bytes came of a head that is not whole yet.
     heard_since: Option<Instant>,
     /// The client takes nothing.
     stuck_since: Option<Instant>,

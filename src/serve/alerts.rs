@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// From one look for messages to the next while there are none.
+/// The pause between two looks for messages while there are none.
 const IDLE: Duration = Duration::from_secs(2);
-/// After a store that was away.
+/// The pause before the next try when the store was away.
 const SOON: Duration = Duration::from_secs(10);
 /// Less would ask the store all the time.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -27,7 +27,7 @@ fn open_at(urls: &[String], flag: &str) -> Result<BlobPlaces, String> {
     BlobPlaces::open(&urls, &aws::of_buckets()).map_err(|e| format!("{flag}: {e}"))
 }
 
-/// For `gateway check`.
+/// Asks each of these places whether it answers, for `gateway check`.
 pub(super) async fn probe(settings: &Settings) -> Result<(), String> {
     open(settings)?.probe().await.map_err(|e| format!("--blob-url: {e}"))?;
     open_for_bodies(settings)?.probe().await.map_err(|e| format!("--log-bodies-url: {e}"))

@@ -74,7 +74,7 @@ impl Booted {
         parts
     }
 
-    /// Whose the objects are that providers keep.
+    /// The notes of which workspace owns an object that a provider keeps.
     pub(super) fn kept_objects(&self, metrics: &Metrics, runtime: &Handle) -> Result<Arc<KeptObjectNotes>, String> {
         let store = Arc::new(self.database.clone());
         let notes = KeptObjectNotes::start(store, runtime.clone(), metrics, KeptObjectBounds::default());
@@ -181,8 +181,8 @@ pub(crate) fn log_place(settings: &Settings) -> Result<LogsUrl, String> {
     Ok(if url.is_sqlite() { LogsUrl::Files(settings.data_dir.join("logs")) } else { LogsUrl::Postgres(url) })
 }
 
-/// With the configuration, unless told otherwise. SQLite has one writer at a time: records get files of their own,
-/// so that they never wait for admins.
+/// Opens the log store: the configuration's own database, unless told otherwise. SQLite has one writer at a time: there
+/// records get files of their own, so that they never wait for admins.
 async fn open_logs(
     settings: &Settings,
     url: &DatabaseUrl,

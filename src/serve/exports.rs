@@ -7,9 +7,9 @@ use gateway_domain::export::EXPORT_KIND;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// From one look to the next while there is nothing to do.
+/// The pause between two looks while there is nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
-/// After a store that was away.
+/// The pause before the next try when the store was away.
 const SOON: Duration = Duration::from_secs(10);
 /// An export that nobody touched for so long is forgotten; its file went long before.
 const KEPT_MICROS: i64 = 30 * 86_400 * 1_000_000;

@@ -34,7 +34,7 @@ pub(super) struct Leftovers {
     kept_objects: Option<KeptObjectCount>,
 }
 
-/// Whose the objects are that providers keep.
+/// Counts the rows that say which workspace owns an object that a provider keeps.
 struct KeptObjectCount {
     store: Arc<dyn KeptObjects>,
     rows: IntGauge,

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 const ROUND: Duration = Duration::from_secs(3600);
-/// After a store that was away.
+/// The pause before the next try when the store was away.
 const SOON: Duration = Duration::from_secs(30);
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
-/// For so long a record that a client sends again is the same.
+/// How long a record's id is remembered: a record that a client sends again in that time is the same one.
 const CLAIMS_MICROS: i64 = 7 * DAY_MICROS;
 
 pub(super) struct LogUpkeep {

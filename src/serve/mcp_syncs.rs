@@ -10,9 +10,9 @@ use tokio::runtime::Handle;
 
 /// Servers that one node asks at the same time.
 const AT_ONCE: usize = 4;
-/// From one look to the next while there is nothing to do.
+/// The pause between two looks while there is nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
-/// After a store that was away.
+/// The pause before the next try when the store was away.
 const SOON: Duration = Duration::from_secs(10);
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,8 @@ pub(super) fn start(runtime: &Handle, app: &App, every: Duration, metrics: &Metr
     Ok(())
 }
 
-/// On every node: servers say on whichever stream is open that their lists are others now.
+/// Brings syncs forward that servers asked for. It runs on every node: a server says on whichever stream is open that
+/// its lists changed.
 pub(super) fn hasten(runtime: &Handle, app: &App) {
     if app.wanted_syncs.is_none() {
         return;

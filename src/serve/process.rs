@@ -76,7 +76,7 @@ impl Process {
         &self.breakers
     }
 
-    /// For commands that serve nothing but need an [`gateway_admin::App`].
+    /// A process for commands that serve nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(live: Arc<ConfigHandle>) -> Result<Self, String> {
         let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
         let limits = Limits::alone(Arc::new(Ledger::default()), Peers::default());
@@ -186,7 +186,7 @@ impl Process {
 }
 
 impl Process {
-    /// For OTLP.
+    /// Reads all metrics anew at each call, for their export by OTLP.
     pub(crate) fn family_reader(self: &Arc<Self>) -> impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static {
         let process = self.clone();
         move || process.metrics.families(&process.readings())

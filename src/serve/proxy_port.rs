@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Between two looks at idle connections of lines to providers.
+/// The time between two looks at idle connections to providers, on the thread that serves lines of batches.
 const ROUND: Duration = Duration::from_secs(5);
 
 pub(super) const fn clocks(settings: &Settings) -> Clocks {

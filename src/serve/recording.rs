@@ -21,11 +21,11 @@ use tokio::sync::mpsc::Receiver;
 /// What records what is done, and who was not let in.
 pub(super) struct Recording {
     pub(super) records: Records,
-    /// Those that clients tell of.
+    /// Records that clients send themselves.
     pub(super) own: OwnRecords,
     pub(super) writer: Writer,
     pub(super) accounts: Arc<UsageCheckpoint>,
-    /// Of what is counted afterwards.
+    /// Records of what is counted after its call, such as lines of a provider's batch.
     pub(super) booked_records: BookedRecords,
     pub(super) door: Arc<Strangers>,
     /// Callers that wait for their row of the audit trail.

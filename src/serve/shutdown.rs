@@ -26,9 +26,9 @@ use tokio::sync::broadcast::error::RecvError;
 
 /// Time for the last connections that were accepted to bring their request, so that it is counted.
 const SETTLE: Duration = Duration::from_millis(200);
-/// The same after an upgrade, when both processes accepted until a moment ago.
+/// The time for such connections after an upgrade, when both processes accepted until a moment ago.
 const SETTLE_UPGRADE: Duration = Duration::from_secs(1);
-/// For the next process to accept before this one stops.
+/// How long the next process has to begin to accept, before this one stops.
 const TAKING_OVER: Duration = Duration::from_secs(5);
 /// How long the log store may take for what is in the journal before the next process has to do it.
 const LAST_SHIPMENTS: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ pub(crate) struct Drain {
     limits: Arc<Limits>,
     counts: FinalFlush,
     stop_admin: StopAdmin,
-    /// Of the proxy port; role `admin` has none.
+    /// The sockets of the proxy port; role `admin` has none.
     listening: Option<Arc<Listening>>,
     presence: Heartbeat,
     delay: Duration,
@@ -109,7 +109,7 @@ impl Drain {
         self.process.is_draining() || self.upgrading.load(Ordering::Acquire)
     }
 
-    /// On both ports.
+    /// Requests under way on both ports, and batches that run.
     fn under_way(&self) -> usize {
         self.flight.count() + self.runs.count() + self.stop_admin.under_way()
     }

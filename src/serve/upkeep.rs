@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 const ROUND: Duration = Duration::from_secs(30);
-/// For costs, though no price has come.
+/// How often costs are looked for though no price has come.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 const PURGE: Duration = Duration::from_secs(3600);
 /// Longer than a node stays cut off without being started anew.

@@ -17,7 +17,7 @@ use tokio::runtime::{Handle, Runtime};
 
 const LAST_WORD: Duration = Duration::from_secs(3);
 
-/// With what was counted before this start, as far as the database answers.
+/// Opens the counts of this node, with what was counted before this start as far as the database answers.
 pub(super) fn open(
     booted: &Booted,
     settings: &Settings,
@@ -92,7 +92,7 @@ impl FinalFlush {
         self.programs.stop_all();
     }
 
-    /// From a thread outside the runtime.
+    /// Stores the last counts and uses of keys. To be called from a thread outside the runtime.
     pub(super) fn say(&self) {
         let said = async { tokio::time::timeout(LAST_WORD, self.accounts.flush()).await };
         if !matches!(self.runtime.block_on(said), Ok(Ok(()))) {

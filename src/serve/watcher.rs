@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 
 /// Ended rate-limit windows are forgotten this often on a quiet node.
 const SWEEP: Duration = Duration::from_secs(60);
-/// Between looks at a database that was away at start.
+/// The shortest pause between two looks at a database that was away at start.
 const REJOIN: Duration = Duration::from_secs(1);
 
 pub(crate) fn start(runtime: &Handle, booted: &Booted, poll: Duration, process: Arc<Process>, ledger: Arc<Ledger>) {

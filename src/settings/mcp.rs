@@ -47,7 +47,7 @@ impl McpFile {
         self.stdio.iter().map(|program| program.name.clone()).collect()
     }
 
-    /// As they are started.
+    /// The programs by name, each checked and ready to be started.
     pub(crate) fn specs(&self) -> Result<BTreeMap<String, ProgramSpec>, String> {
         if self.stdio.len() > MOST {
             return Err(format!("the settings file has more than {MOST} [[mcp.stdio]]"));
@@ -97,7 +97,7 @@ fn user(name: &str) -> Result<ProgramUser, String> {
     Ok(user)
 }
 
-/// By name or number.
+/// Finds a user by name or number in the text of `/etc/passwd`.
 fn find_user(passwd: &str, name: &str) -> Option<ProgramUser> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -19,13 +19,13 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 const RECORDS: u128 = 60_000;
-/// As many as the shipper takes at once.
+/// Records that the shipper takes at once.
 const BATCH: u128 = 1_000;
 const ROUNDS: u128 = 5;
 /// 2024-10-04, noon.
 const NOON: i64 = 20_000 * 86_400_000_000 + 43_200_000_000;
 
-/// As a busy gateway has them: some keys, models and users, a share of errors, all of one hour.
+/// A record of a busy gateway: some keys, models and users, a share of errors, all within one hour.
 fn record(n: u128) -> LogRecord {
     let id = |n: u128| Uuid::from_u128(n);
     LogRecord {

@@ -5,7 +5,7 @@ use crate::Redis;
 use gateway_domain::ports::{Assignment, Fut, SharedAssignments};
 use std::time::Duration;
 
-/// For each key in turn: what was set for it before, or else what is offered, which is set now.
+/// Gives for each key in turn what was set for it before, or else what is offered, which it then sets.
 const FIRST: &str = "
 local told = {}
 for i, key in ipairs(KEYS) do

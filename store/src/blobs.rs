@@ -104,13 +104,13 @@ impl RowBlobs {
         Self { database, vault, bounds, outside: BlobPlaces::default() }
     }
 
-    /// With places outside the database, where pieces are found and new ones may go.
+    /// Adds places outside the database, where pieces are found and new ones may go.
     #[must_use]
     pub fn with_places(self, outside: BlobPlaces) -> Self {
         Self { outside, ..self }
     }
 
-    /// As [`Database::on`], for work that has more ways to fail than the database.
+    /// Does work like [`Database::on`], where it has more ways to fail than the database.
     async fn within<T: Send>(
         &self,
         work: impl AsyncFnOnce(Session<'_>) -> Result<Result<T, BlobError>, Error>,

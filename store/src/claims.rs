@@ -23,7 +23,7 @@ const ROWS: usize = 500;
 impl RecordClaims for Database {
     fn claim<'a>(&'a self, names: &'a [Uuid], now: Timestamp) -> Fut<'a, Result<Vec<Timestamp>, StoreError>> {
         Box::pin(async move {
-            // In one order everywhere, so that two who claim the same never wait for each other.
+            // The order is the same everywhere, so that two who claim the same never wait for each other.
             let all: BTreeSet<Uuid> = names.iter().copied().collect();
             if all.is_empty() {
                 return Ok(Vec::new());

@@ -202,7 +202,7 @@ async fn write(
     let mut inside = transaction.session();
     let revision = bump(&mut inside, mark.as_deref()).await?;
     let news = news(&mut inside, seen, revision - 1).await?;
-    // From here a `return` rolls back.
+    // From here on an early return rolls the transaction back.
     let Batch { rows, versions, mut audit, compare, history, mark } = decide(&news).map_err(WriteError::Rejected)?;
     if let Some(mark) = &mark
         && !kept_answers::mark(&mut inside, mark).await.map_err(|e| broken(&e))?

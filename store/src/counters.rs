@@ -106,14 +106,15 @@ impl RedisCounters {
         self.redis.ask(&call).await
     }
 
-    /// From here on calls are counted for this node.
+    /// Marks this node as a member: from here on calls are counted for it.
     pub async fn enter(&self) -> Result<(), RedisFailure> {
         let mut command = ::redis::cmd("SET");
         command.arg(&self.member).arg(1).arg("EX").arg(MEMBERSHIP.as_secs());
         self.redis.ask(&command).await
     }
 
-    /// To be called more often than every ten seconds: what this process holds counts only while its lease lives.
+    /// Renews the lease of this process, whose holds count only while the lease lives. It must be called more often
+    /// than every ten seconds.
     pub async fn renew_lease(&self) -> Result<(), RedisFailure> {
         let mut command = ::redis::cmd("SET");
         command.arg(&self.lease).arg(1).arg("EX").arg(LEASE.as_secs());
@@ -124,9 +125,10 @@ impl RedisCounters {
         Ok(())
     }
 
-    /// As [`gateway_domain::counters::Counters::reserve`]; the caller has so much `time` for it. Past that nothing is known to be taken; should
-    /// that turn out later, `late` is called, and what was taken has to be settled. Where the connection broke it
-    /// never turns out: then requests stay counted, and holds end with their window.
+    /// Reserves like [`gateway_domain::counters::Counters::reserve`], for a caller who has so much `time` for it. Past
+    /// that nothing is known to be taken; should that turn out later, `late` is called, and what was taken has to be
+    /// settled. Where the connection broke it never turns out: then requests stay counted, and holds end with their
+    /// window.
     pub async fn reserve(
         &self,
         asks: &mut [CounterOp],

@@ -142,7 +142,7 @@ impl Database {
         leased
     }
 
-    /// For a call that somebody waits for: fails at once while the server is known to be away.
+    /// Gives a connection to a call that somebody waits for: fails at once while the server is known to be away.
     pub(crate) async fn lease_soon(&self, side: Side) -> Result<Lease, StoreError> {
         match self.0.reach.patience() {
             Patience::Full => self.lease(side).await,
@@ -302,7 +302,7 @@ fn is_busy(error: &Error) -> bool {
 fn kept(options: &Options) -> SqlitePoolOptions {
     pool(options).after_release(|connection, _| {
         Box::pin(async move {
-            // Behind the roll-back, which nobody waited for.
+            // The ping is answered only after the roll-back, which nobody waited for.
             connection.ping().await?;
             Ok(!connection.is_in_transaction())
         })

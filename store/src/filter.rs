@@ -51,7 +51,7 @@ impl<'v> Filter<'v> {
         self
     }
 
-    /// At least one of these holds. Each test holds as many `?` as it has values.
+    /// Asks that at least one of `tests` holds. Each test holds as many `?` as it has values.
     pub(crate) fn and_any(&mut self, tests: impl IntoIterator<Item = (&'static str, Vec<Value<'v>>)>) -> &mut Self {
         let mut tests = tests.into_iter().peekable();
         if tests.peek().is_none() {
@@ -114,7 +114,7 @@ impl<'v> Filter<'v> {
         self.slice(select, order, page.saturating_mul(size), size)
     }
 
-    /// At most `limit` of those that match, behind the first `offset`.
+    /// Selects at most `limit` of the rows that match, behind the first `offset`.
     pub(crate) fn slice(
         mut self,
         select: &'static str,

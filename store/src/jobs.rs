@@ -19,13 +19,13 @@ const INSERT: &str = "INSERT INTO job \
     SELECT $1, $2, $3, 'waiting', $4, $9, '', 0, $5, NULL, 0, $6, $7, NULL, $10 \
     WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8{bounds} \
     ON CONFLICT (id) DO NOTHING RETURNING id";
-/// The same of one that runs from the beginning.
+/// Inserts a job that runs from the beginning.
 const BEGIN: &str = "INSERT INTO job \
     (id, kind, org, state, payload, progress, note, tries, most_tries, token, cancelled, due_at, created_at, ended_at, part) \
     SELECT $1, $2, $3, 'running', $4, $9, '', 1, $5, $11, 0, $6, $7, NULL, $10 \
     WHERE (SELECT COUNT(*) FROM job WHERE org = $3 AND kind = $2 AND ended_at IS NULL) < $8{bounds} \
     ON CONFLICT (id) DO NOTHING RETURNING id";
-/// Beside the bound of an organisation; asked for by few.
+/// Bounds beside that of an organisation; few jobs ask for them.
 const WITHIN_PART: &str =
     " AND (SELECT COUNT(*) FROM job WHERE part = $10 AND part <> '' AND kind = $2 AND ended_at IS NULL) < ";
 const WITHIN_ALL: &str = " AND (SELECT COUNT(*) FROM job WHERE kind = $2 AND ended_at IS NULL) < ";
@@ -43,7 +43,7 @@ const TAKE: &str = "UPDATE job SET state = 'running', token = $1, tries = tries 
 const BEAT: &str = "UPDATE job SET due_at = $1, progress = COALESCE($2, progress), \
     tries = CASE WHEN COALESCE($2, progress) = progress THEN tries ELSE 1 END \
     WHERE id = $3 AND token = $4 RETURNING cancelled";
-/// Of so many at once. No two jobs ever have one token.
+/// Prolongs many leases at once. No two jobs ever have one token.
 const BEAT_ALL: &str = "UPDATE job SET due_at = $1 WHERE id IN ({ids}) AND token IN ({tokens}) RETURNING id, token";
 const REMOVE: &str = "DELETE FROM job WHERE id = $1 AND token = $2 RETURNING id";
 const END: &str = "UPDATE job SET state = $1, note = $2, token = NULL, ended_at = $3 \

@@ -83,7 +83,7 @@ impl Gauge {
         self.0.lock().depth()
     }
 
-    /// Behind everything that was written until now.
+    /// The position behind everything that was written until now.
     pub fn end(&self) -> Position {
         self.0.lock().end()
     }
@@ -156,7 +156,7 @@ impl Journal {
         Ok(())
     }
 
-    /// As many records as make a write of a good size: with bodies they may be large.
+    /// Writes as many records as make a write of a good size: with bodies they may be large.
     fn write_some(&mut self, records: &[LogRecord], after: &mut Vec<Position>) -> io::Result<()> {
         let Some(active) = &mut self.active else { return Ok(()) };
         self.buffer.clear();
@@ -207,7 +207,7 @@ impl Journal {
         Ok(())
     }
 
-    /// To be called often: makes what was written safe from a lost machine once its time has come.
+    /// Makes what was written safe from a lost machine once its time has come. It is to be called often.
     pub fn sync_when_due(&mut self) -> io::Result<()> {
         match self.unsynced {
             Some(since) if since.elapsed() >= SYNC_EVERY => self.sync(),

@@ -1,4 +1,5 @@
-//! Whose the objects are that providers keep, as rows beside the configuration. Knows neither providers nor names of objects.
+//! Notes which workspace each object is of that providers keep, as rows beside the configuration. Knows neither
+//! providers nor names of objects.
 
 use crate::database::{Database, Side};
 use crate::filter::Filter;
@@ -21,7 +22,7 @@ const ROWS: usize = 500;
 
 impl KeptObjects for Database {
     fn note_kept<'a>(&'a self, objects: &'a [KeptObject], most: u32) -> Fut<'a, Result<u64, StoreError>> {
-        // In one order everywhere, so that two nodes never wait for each other.
+        // The order is the same everywhere, so that two nodes never wait for each other.
         let mut objects = objects.to_vec();
         objects.sort_unstable();
         objects.dedup_by_key(|object| (object.workspace, object.mark));

@@ -52,7 +52,7 @@ impl KeyUseLog {
             return Ok(());
         }
         let mut rows: Vec<(KeyId, Timestamp)> = noted.into_iter().collect();
-        // In one order everywhere, so that two nodes never wait for each other.
+        // The order is the same everywhere, so that two nodes never wait for each other.
         rows.sort_unstable();
         for (at, chunk) in rows.chunks(ROWS).enumerate() {
             if let Err(e) = self.put(chunk).await {
@@ -77,7 +77,7 @@ impl KeyUseLog {
         self.database.on(Side::Write, work).await
     }
 
-    /// As if it had been let in.
+    /// Notes a use of the key whether or not it is the first in its minute.
     pub fn keep(&self, key: KeyId, at: Timestamp) {
         let mut pending = self.pending.lock();
         let is_full = pending.len() >= self.most;

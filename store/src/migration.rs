@@ -97,7 +97,7 @@ async fn run(mut session: Session<'_>) -> Result<(), MigrateError> {
     Ok(transaction.commit().await?)
 }
 
-/// For programs that must not change the database.
+/// Checks that the database has this program's steps, for programs that must not change it.
 pub(crate) async fn verify(database: &Database) -> Result<(), MigrateError> {
     let program = newest();
     let mut lease = database.lease(Side::Read).await?;

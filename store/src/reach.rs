@@ -6,7 +6,7 @@ use gateway_domain::ports::StoreError;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 
-/// Between two looks of people's calls at a server that is away.
+/// Time between two looks of people's calls at a server that is away.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long such a look may take, and any call after the first sign that something is wrong.
 const SHORT: Duration = Duration::from_millis(500);

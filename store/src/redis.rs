@@ -241,7 +241,7 @@ impl Redis {
         self.ask_within(command, self.0.deadline).await
     }
 
-    /// As [`Self::ask`], of a caller who has only `time` for it.
+    /// Sends one command for a caller who has only `time` for it.
     pub async fn ask_within<T: FromRedisValue>(&self, command: &Cmd, time: Duration) -> Result<T, RedisFailure> {
         let Some(link) = self.0.link.load_full() else { return Err(RedisFailure::Away) };
         let mut own = (*link).clone();
@@ -253,8 +253,8 @@ impl Redis {
         outcome
     }
 
-    /// As [`Self::ask_within`], of a command that changes something: past its time it goes on behind the caller's
-    /// back, and what it brings after all is handed to `late`.
+    /// Sends a command that changes something, for a caller who has only `time` for it: past that it goes on behind the
+    /// caller's back, and what it brings after all is handed to `late`.
     pub async fn ask_on<T: FromRedisValue + Send + 'static>(
         &self,
         command: Cmd,
@@ -281,8 +281,8 @@ impl Redis {
         outcome
     }
 
-    /// As [`Self::ask_on`], of a script that answers with whole numbers. Costs the least: where Redis is a single
-    /// server without TLS it goes over the calling thread's own connection.
+    /// Calls a script that answers with whole numbers, within the bounds of [`Self::ask_on`]. Costs the least: where
+    /// Redis is a single server without TLS it goes over the calling thread's own connection.
     pub(crate) async fn ask_numbers(
         &self,
         write: impl Fn(&mut dyn Words),

@@ -38,7 +38,7 @@ const SERVER_CLIENTS: SealedColumn = SealedColumn {
     select: "SELECT id, sealed FROM mcp_server_client",
     put: "UPDATE mcp_server_client SET sealed = $1 WHERE id = $2",
 };
-/// Of jobs that hold a secret. Others have nothing that is sealed.
+/// Payloads of jobs that hold a secret. Other jobs have nothing that is sealed.
 const PAYLOADS: SealedColumn = SealedColumn {
     of: "job",
     select: "SELECT id, payload FROM job WHERE payload LIKE 'sealed:v1:%'",
@@ -99,7 +99,7 @@ async fn reseal(mut session: Session<'_>, old: &dyn Vault, new: &dyn Vault) -> R
     let mut transaction = session.begin().await.map_err(|e| store(&e))?;
     let mut inside = transaction.session();
     let revision = inside.fetch_int(LOCK, vec![]).await.map_err(|e| store(&e))?;
-    // Behind the lock: another rotation may have come first.
+    // The mark is read under the lock, since another rotation may have come first.
     let mark = inside.fetch_text("SELECT key_check FROM meta", vec![]).await.map_err(|e| store(&e))?;
     if old.open(&mark).is_err() {
         return Err(KeyError::WrongKey.into());

@@ -30,7 +30,7 @@ pub struct Count {
     pub ends: Timestamp,
     pub measured: Measured,
     pub keep: Keep,
-    /// Below nothing for a moment, when a budget was set back before all of its charges were added.
+    /// What was used; below zero for a moment, when a budget was set back before all of its charges were added.
     pub used: i64,
     pub owner: Option<Arc<Owner>>,
     /// The alert that was sent last: 0 none, 1 of the threshold, 2 of the limit.
@@ -58,7 +58,7 @@ const RESET_AT: &str = "UPDATE counter SET reset_at = $1 WHERE id = $2 AND began
 const TELL: &str =
     "UPDATE counter SET told = $1 WHERE id = $2 AND began = $3 AND node = '' AND told = $4 RETURNING told";
 const FORGET: &str = "DELETE FROM counter WHERE ends < $1";
-/// Of counters of one group the one that was used last: a policy whose conditions changed began another.
+/// Finds of counters of one group the one that was used last: a policy whose conditions changed began another.
 const LIVE: &str = "c.began <= $2 AND c.ends > $2 AND NOT EXISTS (SELECT 1 FROM counter d WHERE d.holder = c.holder \
     AND d.value_key = c.value_key AND d.measured = c.measured AND d.began <= $2 AND d.ends > $2 AND d.tick > c.tick)";
 
@@ -104,14 +104,14 @@ impl Database {
         .await
     }
 
-    /// Those of this node and of all nodes together that changed behind `tick` and were not over before `after`.
+    /// Counts of this node and of all nodes together that changed behind `tick` and were not over before `after`.
     pub async fn counts(&self, node: &str, tick: i64, after: Timestamp) -> Result<Vec<Count>, StoreError> {
         let sql = [COLUMNS, CHANGED].concat();
         let asked = || vec![tick.into(), after.into(), node.into()];
         self.on(Side::Read, async |mut session| session.fetch(sql.clone(), asked(), count).await).await
     }
 
-    /// Of the running periods of a holder.
+    /// The counts of a holder's running periods.
     pub async fn counts_of(&self, holder: Holder, which: Which<'_>, now: Timestamp) -> Result<Vec<Count>, StoreError> {
         let (filter, value) = match which {
             Which::All => ("", None),
@@ -124,7 +124,7 @@ impl Database {
         self.on(Side::Read, async |mut session| session.fetch(sql, asked, count).await).await
     }
 
-    /// Of the running periods of many holders, some hundreds with each question.
+    /// The counts of the running periods of many holders, some hundreds with each question.
     pub async fn counts_of_all(&self, holders: &[Holder], now: Timestamp) -> Result<Vec<Count>, StoreError> {
         let mut found = Vec::new();
         for some in holders.chunks(HOLDERS) {

@@ -9,7 +9,7 @@ pub(crate) async fn upstream() -> Upstream {
     Upstream::replying(|_| reply::chat("hi")).await
 }
 
-/// As RFC 3339 has it.
+/// The time as RFC 3339 writes it.
 fn written(at: SystemTime) -> String {
     let micros = at.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_micros();
     gateway_domain::Timestamp(i64::try_from(micros).expect("in range")).to_string()
@@ -142,7 +142,7 @@ async fn a_misspelt_route_goes_nowhere_where_only_known_ones_are_open() {
         assert_eq!(answer.status, wanted, "{path}: {}", answer.text());
         answer
     };
-    // By itself whatever is below /v1 is the provider's to know, and the answer says whose it is.
+    // While the flag is off, whatever is below /v1 is the provider's to know, and the answer says whose it is.
     let passed = ask("/v1/chat/completion", 200).await;
     assert_eq!(passed.header("x-gateway-provider"), Some("openai"));
     gateway.admin().put("/admin/organisation", &json!({ "known_routes_only": true })).await.expect(200);

@@ -58,7 +58,7 @@ async fn what_is_no_card_is_refused_and_so_is_one_byte_too_many() {
         let agent = Upstream::replying(move |_| reply::whole(200, &[], &sent)).await;
         let refused = gateway.admin().post(FETCH, &json!({"url": agent.url()})).await.expect(400).text();
         assert!(refused.contains(why), "{why}: {refused}");
-        // In pieces, so that nobody is told beforehand how much it will be.
+        // The body comes in pieces, so that nobody is told beforehand how much it will be.
         let sent = body.clone();
         let agent = Upstream::replying(move |_| {
             let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

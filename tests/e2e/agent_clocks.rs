@@ -54,7 +54,7 @@ async fn a_client_that_leaves_is_charged_and_its_agent_let_go_of() {
     .await;
     assert!(row.to_string().contains("client_gone") && row.to_string().contains("499"), "{row}");
     assert_eq!(row["metrics"]["cost"].as_f64().map(|cents| cents.round()), Some(40.0), "{row}");
-    // And of its budget: a dollar is two messages of 40 cents.
+    // The budget is charged too: a dollar is two messages of 40 cents.
     let fields = json!({"scopes": ["agents.invoke"], "usage_limits": {"credit_limit": 1, "type": "cost"}});
     let (_, held) = gateway.admin().workspace_key("held", fields).await;
     for _ in 0..2 {

@@ -33,7 +33,7 @@ fn placed(task: &str, url: &str) -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// With push notifications allowed, and a task of the caller's.
+/// An agent whose push notifications are allowed, and a task of the caller's.
 async fn allowed() -> (ServedAgent, String) {
     let served = ServedAgent::start(AgentScript::default()).await;
     let begun = served.rpc("1.0", "SendMessage", says("mine")).await.expect(200).json();

@@ -52,7 +52,7 @@ async fn a_task_is_known_on_another_node_and_after_a_restart_to_its_caller_alone
             let refused = ask(node, &other_key, "GetTask", named.clone()).await.expect(200);
             assert_eq!((code(&refused), agent.seen().len()), (Some(-32001), before), "{round}");
         }
-        // By the same text each time, so that a client may go by it.
+        // The task has the same id each time, so that a client may go by it.
         let streamed = ask(&second, &key, "SendStreamingMessage", says("again")).await.expect(200);
         assert_eq!(told(&streamed)[0]["result"]["task"]["id"], task, "{round}");
         let flags = ["--database-url", url.as_str(), "--public-url", PUBLIC];

@@ -94,7 +94,7 @@ fn stream(all: &[Value], script: AgentScript) -> Vec<u8> {
     for event in shown {
         out.extend(reply::chunk(format!("data: {event}\n\n")));
     }
-    // By JSON-RPC it breaks off in the middle, by HTTP with JSON it only ends too early.
+    // A stream of JSON-RPC breaks off in the middle, one of HTTP with JSON only ends too early.
     let is_cut = script.breaks && all[0].get("jsonrpc").is_some();
     out.extend(if is_cut { b"zz\r\n" } else { reply::LAST_CHUNK });
     out
@@ -207,7 +207,7 @@ impl ServedAgent {
         self.gateway.call(method, &format!("/v1/agent/helper{below}")).key(&self.key)
     }
 
-    /// In JSON-RPC; `version` as a header says it, if it says one.
+    /// Calls a method by JSON-RPC, with `version` as the header, or without the header where it is empty.
     pub(crate) async fn rpc(&self, version: &str, method: &str, params: Value) -> Answer {
         self.rpc_as(&self.key, version, method, params).await
     }

@@ -1,5 +1,5 @@
-//! As whom agents are called: a token of the gateway's own that is fetched once for all, and what an agent hears of whoever
-//! calls. An agent that knows its callers is given ids as they are.
+//! How agents learn who calls them: a token of the gateway's own that is fetched once for all, and what an agent hears
+//! of whoever calls. An agent that knows its callers is given ids as they are.
 
 use crate::agent_script::{AgentScript, PUBLIC, ServedAgent, agent, says, told};
 use crate::harness::issuer::{FIRST, Issuer, in_seconds};
@@ -84,7 +84,7 @@ async fn an_agent_hears_who_calls_and_is_given_ids_as_they_are() {
         assert_eq!(claims, json!({"sub": ann, "email": "ann@example.com"}));
         assert!(!format!("{:?}{}", heard.headers, heard.text()).contains(&key));
     }
-    // Whose tasks are whose is the agent's own matter now, lists of them too.
+    // It is the agent's own matter now which tasks are whose, lists of them too.
     let listed = served.rpc_as(&key, "1.0", "ListTasks", json!({})).await.expect(200).json();
     assert_eq!(listed["result"]["tasks"][0]["id"], "task-7", "{listed}");
     let found = served.rpc_as(&key, "1.0", "GetTask", json!({"id": "task-7"})).await.expect(200).json();

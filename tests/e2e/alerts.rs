@@ -155,7 +155,7 @@ async fn two_nodes_tell_an_alert_once() {
     let (by_one, by_two) = (sent(one.metrics().await), sent(two.metrics().await));
     assert!(by_one != by_two, "one of them sent it");
     assert_eq!(hook.seen().len(), 1);
-    // And that it is over is told once, too.
+    // The end of it is told once, too.
     assert_eq!(state(&two, &path).await["last_recovered_at"], json!(null));
     one.admin().put(&path, &json!({ "threshold": 100 })).await.expect(200);
     let over = eventually("a second message", || async { hook.seen().get(1).map(crate::harness::Seen::json) }).await;

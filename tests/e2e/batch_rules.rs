@@ -61,7 +61,7 @@ async fn a_deleted_file_is_read_to_the_end_of_its_batch() {
     eventually("some lines", || async { (upstream.seen().len() > 2).then_some(()) }).await;
     let path = format!("/v1/files/{file}");
     assert_eq!(gateway.call("DELETE", &path).send().await.expect(200).json()["deleted"], true);
-    // From here on nobody finds it, nor makes a batch of it.
+    // Once it is deleted nobody finds it, nor makes a batch of it.
     let unknown = gateway.get(&path).send().await.expect(404).text();
     assert_eq!(gateway.get(&format!("{path}/content")).send().await.expect(404).text(), unknown);
     assert_eq!(gateway.call("DELETE", &path).send().await.expect(404).text(), unknown);

@@ -351,7 +351,7 @@ async fn completed(gateway: &Gateway, id: &str, least: u64) {
     }
 }
 
-/// Of 600 lines with two kills; `make soak` asks for 50,000, and kills five times.
+/// The batch has 600 lines and sees two kills; `make soak` asks for 50,000, and kills five times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_lines_none_is_lost_or_finished_twice_by_two_nodes_and_kills() {
     const PARALLEL: u64 = 10;

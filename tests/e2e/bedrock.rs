@@ -101,7 +101,7 @@ fn keys(upstream: &Upstream) -> Value {
             "aws_access_key_id": "AKIDSTATIC", "aws_secret_access_key": "very-secret-key-of-aws" })
 }
 
-/// Whose key signed, and for what.
+/// The id of the key that signed, with the region and the service that it signed for.
 fn credential(header: Option<&str>) -> String {
     let header = header.expect("a signature");
     let (credential, rest) =
@@ -424,7 +424,7 @@ async fn the_native_api_passes_signed_anew_and_is_counted() {
     let native = json!({ "messages": [{ "role": "user", "content": [{ "text": "Hi" }] }] });
     let call = |path: &str| {
         let call = gateway.post(path).key(WORKSPACE_KEY).provider("@cloud").json(&native);
-        // As boto3 signs for whatever it is told to call.
+        // boto3 signs like this for whatever it is told to call.
         let call = call
             .header("authorization", "AWS4-HMAC-SHA256 Credential=AKIDCLIENT/20260101/us-east-1/bedrock/aws4_request");
         call.header("x-amz-date", "20260101T000000Z").header("x-amz-security-token", "of-the-client")

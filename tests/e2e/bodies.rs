@@ -131,7 +131,7 @@ async fn a_body_over_the_limit_is_a_413() {
     gateway.chat().provider("mock").bytes(just_fits).send().await.expect(200);
 }
 
-/// As many clients do it: write all, then read.
+/// Many clients write all before they read.
 #[tokio::test]
 async fn a_refusal_is_heard_by_a_client_that_sends_its_whole_body_first() {
     let gateway = Gateway::with(&["--max-body", "1MiB"]).await;

@@ -211,7 +211,7 @@ async fn a_bound_id_is_never_taken_to_another_target() {
     let path = format!("/v1/files/{file}");
     gateway.get(&path).config(&config).send().await.expect(500);
     assert_eq!((broken.seen().len(), spare.seen().len()), (1 + 2, 0), "tried again there, and nowhere else");
-    // As its provider made it, an id leads to the first target.
+    // An id as its provider made it leads to the first target.
     let untried = json!({ "strategy": { "mode": "fallback" }, "targets": [target(&broken), target(&spare)] });
     gateway.get("/v1/files/file-spare").config(&untried).send().await.expect(500);
     gateway.get("/v1/files").config(&untried).send().await.expect(500);

@@ -227,7 +227,7 @@ async fn what_groups_used_is_told_and_set_back() {
     assert_eq!(ask("bob", 99).await, 200);
 }
 
-/// Whose record is still on its way to where usage is kept.
+/// The record of the last call is still on its way to where usage is kept when its value is set back.
 #[tokio::test]
 async fn what_was_used_a_moment_ago_is_set_back_too() {
     let gateway = Gateway::start().await;

@@ -349,8 +349,8 @@ async fn the_organisation_bounds_how_long_answers_are_kept() {
     }
 }
 
-/// The same bytes, credential and namespace from other workspaces, from another organisation on the same Redis, and
-/// with other credentials.
+/// Probes have the bytes and the namespace of an answer that is kept. They come from other workspaces, from another
+/// organisation on the same Redis, and with other credentials.
 #[tokio::test]
 async fn probes_from_elsewhere_never_hit() {
     let redis = Redis::start();

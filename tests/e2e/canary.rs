@@ -21,7 +21,7 @@ pub(crate) struct Planted(Vec<(String, String)>);
 impl Planted {
     /// A new one. It reads alike in JSON, URLs and headers.
     pub(crate) fn at(&mut self, place: impl Into<String>) -> String {
-        // Of no word that anything else could hold, and different from its neighbours from the start.
+        // It holds no word that anything else could hold, and differs from its neighbours from the start.
         let n = self.0.len();
         let secret = format!("Cq{n:03}Zkanary{:04x}", n * 2_654_435 % 65_521);
         self.0.push((place.into(), secret.clone()));
@@ -32,12 +32,12 @@ impl Planted {
         self.0.push((place.into(), secret.to_owned()));
     }
 
-    /// Those of places that begin so.
+    /// The secrets of places that begin so.
     pub(crate) fn only(&self, place: &str) -> Self {
         Self(self.0.iter().filter(|(of, _)| of.starts_with(place)).cloned().collect())
     }
 
-    /// Without those of places that begin so.
+    /// The secrets of all places but those that begin so.
     pub(crate) fn without(&self, place: &str) -> Self {
         Self(self.0.iter().filter(|(of, _)| !of.starts_with(place)).cloned().collect())
     }
@@ -50,7 +50,7 @@ impl Planted {
     }
 }
 
-/// As it is, in hex, and in base64 at each of the three ways in which it can be cut.
+/// The forms of a secret that are looked for: plain, hex, and base64 at each of the three ways in which it can be cut.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     let bytes = secret.as_bytes();
     let hex = bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -167,7 +167,7 @@ async fn no_secret_is_found_anywhere() {
     }
     let output = house.gateway.process.output();
     house.seen.note("the output of the first process", output);
-    // The same records in SQLite.
+    // Once started again it brings the journal's records to SQLite.
     house.gateway = house.gateway.restart_with(&flags).await;
     eventually("an empty journal", || async {
         (metric(&house.gateway, "gateway_journal_records").await == 0.0).then_some(())

@@ -184,7 +184,7 @@ async fn equal_copies_are_written_once() {
     for marker in ["asked-just-once", "said-just-once"] {
         assert_eq!(memchr::memmem::find_iter(&written, marker).count(), 1, "{marker}");
     }
-    // The same, once a store is there: both copies are shown, one is kept.
+    // Once a store is there both copies are shown, and one is kept.
     let gateway = gateway.restart_with(&["--log-bodies", "all"]).await;
     let kept = record(&gateway, "once").await;
     for copy in ["finalUntransformedRequest", "transformedRequest"] {

@@ -112,7 +112,7 @@ async fn bedrock_reads_converse_lines_from_the_bucket_and_answers_beside_them() 
     let told = ["modelId", "roleArn", "modelInvocationType", "clientRequestToken"].map(|name| job[name].clone());
     assert_eq!(told, [NOVA, ROLE, "Converse", &name].map(Value::from));
     assert_eq!(provider.calls("DELETE", &up[0].target).len(), 1, "what went up is removed");
-    // At half of the price, once.
+    // A line of the batch costs half of the price, once.
     let call = gateway.chat().config(&config).header("x-gateway-trace-id", "full").json(&prompt(NOVA, 0));
     call.send().await.expect(200);
     let (full, first) = (cost(&gateway, "full").await, cost(&gateway, &format!("{id}-1")).await);

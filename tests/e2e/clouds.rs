@@ -200,7 +200,7 @@ async fn settings_by_header_come_with_their_own_credential_only() {
     // The machine's identity is nobody's to borrow.
     let told = call_with(&[place[0], place[1], ("x-gateway-vertex-auth-type", "workload")]).send().await.expect(400);
     assert!(told.text().contains("vertex_auth_type"), "{}", told.text());
-    // Nor does a saved credential go where a request says.
+    // A saved credential does not go where a request says either.
     integration(&gateway, "openai", Some("sk-saved"), json!({ "custom_host": up.url() })).await;
     let told = gateway.post("/v1/chat/completions").key(WORKSPACE_KEY).provider("@cloud");
     let told = told.header("x-gateway-oauth-token-endpoint", "https://evil.example/t").json(&hello("m")).send().await;

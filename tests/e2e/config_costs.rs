@@ -67,7 +67,7 @@ async fn configs_of_one_tenant_neither_hold_up_another_nor_fill_the_memory() {
     ping().await.expect(200);
     let before = gateway.memory("VmRSS");
 
-    // As many patterns as an inline config may have, in a hundred different texts.
+    // Hundreds of different configs come at once, each with costly patterns.
     let costly = |n: usize| gateway.chat().config(&patterns(&format!(r"\w{{4}}{n}"), 3)).json(&hello()).send();
     let all = futures_util::future::join_all((0..400).map(costly));
     let pings = async {

@@ -133,7 +133,7 @@ async fn a_share_of_failures_opens_a_breaker_once_enough_was_seen() {
     let gateway = Gateway::start().await;
     let (broken, good) = (answering(503).await, answering(200).await);
     let rules = json!({ "failure_threshold_percentage": 50, "minimum_requests": 4, "cooldown_interval": 30_000 });
-    // At the target itself, which is the other place for it.
+    // The rules stand at the target itself, which is the other place for them.
     let config = json!({ "strategy": { "mode": "fallback" },
                          "targets": [with(target(&broken), json!({ "cb_config": rules })), target(&good)] });
     for _ in 0..8 {

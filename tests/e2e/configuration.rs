@@ -48,7 +48,7 @@ async fn a_document_of_one_gateway_is_in_force_on_another() {
     one.admin().call("POST", "/configuration/import").json(&json!({"document": key})).send().await.expect(200);
     one.chat().without("x-gateway-config").key(KEY).json(&hello()).send().await.expect(200);
 
-    // By the command line beside the running gateway, and by its API: the same text.
+    // The command line, beside the running gateway, exports the same text as its API.
     let document = one.folder().join("gateway.yaml");
     let path = document.display().to_string();
     printed(&run("export", &one.folder().join("data"), &["--to", &path]));
@@ -58,7 +58,7 @@ async fn a_document_of_one_gateway_is_in_force_on_another() {
     assert!(!text.contains("canary") && !text.contains(KEY), "{text}");
     let name = told["secrets"][0].as_str().expect("a name").to_owned();
 
-    // Without the secret nothing of it is taken.
+    // Without the secret nothing of the document is taken.
     let refused = run("import", &other.folder().join("data"), &[&path]);
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(&name));
     assert_eq!(run("diff", &other.folder().join("data"), &[&path]).status.code(), Some(2));

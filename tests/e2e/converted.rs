@@ -59,7 +59,7 @@ async fn a_file_of_litellm_is_converted_imported_and_served() {
     }
     let document = std::fs::read_to_string(&to).expect("a document");
     assert!(!format!("{document}{notes}").contains("canary"), "{document}{notes}");
-    // The same to standard output, from standard input.
+    // Read from standard input and written to standard output, the document is no other.
     let mut piped = program();
     piped.args(["convert", "--from", "litellm", "-"]).args(trusted);
     let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
@@ -92,7 +92,7 @@ async fn configs_of_the_public_product_are_converted_imported_and_served() {
     admin.provider("up", "openai", Some(&up.url())).await;
     let prompt = json!({ "name": "p", "string": "Say it.", "model": "gpt-4o", "virtual_key": "up", "parameters": {} });
     let prompt = admin.post("/prompts", &prompt).await.expect(200).json()["slug"].clone();
-    // As GET /configs answers there, the object and its text, and a key that nobody knows.
+    // The file is what GET /configs answers there: a config as its text, one as an object, and a key that nobody knows.
     let inner = json!({ "strategy": { "mode": "fallback" }, "targets": [
         { "virtual_key": "up", "retry": { "attempts": 2 } },
         { "provider": "openai", "api_key": "sk-literal-canary-0002", "custom_host": up.url() }],
@@ -113,7 +113,7 @@ async fn configs_of_the_public_product_are_converted_imported_and_served() {
     let document = std::fs::read_to_string(&to).expect("a document");
     assert!(!format!("{document}{notes}").contains("canary"), "{document}{notes}");
     let name = document.split("${").nth(1).and_then(|rest| rest.split('}').next()).expect("a name");
-    // Without the secret, nothing of it.
+    // Without the secret nothing of the document is taken.
     let data = gateway.folder().join("data").display().to_string();
     let refused = run(&["import", "--data-dir", &data, "--trusted-custom-hosts", "127.0.0.1", &to], &[]);
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains(name));

@@ -40,7 +40,7 @@ async fn traffic(gateway: &Gateway) {
         let config = with(target(&whole), json!({ "output_guardrails": guarded }));
         gateway.chat().config(&config).json(&hello()).send().await.expect(200);
     }
-    // From the cache, and past a breaker.
+    // These are answered from the cache, and past a breaker.
     let cached = with(target(&whole), json!({ "cache": { "mode": "simple" } }));
     for _ in 0..2 {
         gateway.chat().config(&cached).json(&hello()).send().await.expect(200);

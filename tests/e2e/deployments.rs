@@ -41,7 +41,7 @@ fn deployment(slug: &str, workspaces: &[&str]) -> Value {
     json!({ "name": slug, "slug": slug, "type": "production", "allowed_workspaces": workspaces })
 }
 
-/// Of the text that the answer to POST holds, and no later answer.
+/// The values are a text that the answer to POST holds, and no later answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_started_by_the_values_of_its_deployment_is_of_it() {
     let database = tokio::task::spawn_blocking(|| (Postgres::shared(), Postgres::shared().create("values"))).await;
@@ -72,7 +72,7 @@ async fn nodes_serve_the_workspaces_of_their_deployment_and_no_other() {
     let admin = all.admin();
     admin.post("/admin/workspaces", &json!({ "name": "Team", "slug": "team" })).await.expect(200);
     let (_, team) = admin.workspace_key("t", json!({ "workspace_id": "team" })).await;
-    // Of a deployment that nobody has made, nobody is served; the Admin API of the node is there to make it.
+    // Nobody is served by a deployment that nobody has made; the Admin API of the node is there to make it.
     becomes(&all, &team, 200).await;
     becomes(&eu, &team, 403).await;
     assert_eq!(status(&eu, WORKSPACE_KEY).await, 403);

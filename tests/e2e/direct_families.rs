@@ -9,7 +9,7 @@ use crate::watched_batches::WATCHED;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Below the provider's address, with the query.
+/// The path below the provider's address, with the query.
 fn path(seen: &Seen) -> &str {
     seen.target.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(&seen.target)
 }

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 /// Longest answer of a call, in tokens; a cent for each thousand.
 const LONGEST: u64 = 16_000;
-/// Of a call: its longest answer and a guess at its prompt.
+/// Tokens that are held for a call: its longest answer and a guess at its prompt.
 const HOLD: u64 = LONGEST + 200;
 const REQUESTS: u64 = 200;
 const TOKENS: u64 = 2_000_000;

@@ -49,7 +49,7 @@ async fn every_target_is_told_with_its_chance_and_nothing_is_sent() {
     assert_eq!((&second["chance"], &second["after_failure"]), (&json!(0.25), &json!(false)), "{second}");
     let third = target_at(&told, "config.targets[1].targets[1]");
     assert_eq!((&third["chance"], &third["after_failure"]), (&json!(0.0), &json!(true)), "{third}");
-    // By its id as by its secret.
+    // The key is named by its id here, and was by its secret before.
     assert_eq!(explained(&gateway, &chat(&id, &slug)).await.expect(200).json()["targets"], told["targets"]);
     assert_eq!((one.connections(), two.connections(), three.connections()), (0, 0, 0));
     let logs = gateway.admin().get("/logs").await.expect(200).json();

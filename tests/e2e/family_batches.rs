@@ -70,7 +70,7 @@ impl FamilyProvider {
     }
 }
 
-/// Below the provider's address.
+/// The path below the provider's address.
 fn path(seen: &Seen) -> &str {
     seen.target.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(&seen.target)
 }
@@ -150,7 +150,7 @@ pub(crate) fn claude(until: usize, results: fn() -> Vec<Value>) -> Box<Script> {
 
 pub(crate) fn claudes_results() -> Vec<Value> {
     let error = json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "no such tool" } });
-    // In an order of its own.
+    // Results come in an order of their own.
     vec![
         json!({ "custom_id": "gw_line_3", "result": { "type": "succeeded", "message": message(2) } }),
         json!({ "custom_id": "line-1", "result": { "type": "errored", "error": error } }),

@@ -23,7 +23,7 @@ async fn sending(bytes: Vec<u8>) -> Upstream {
     .await
 }
 
-/// The same, ended by RST.
+/// An upstream that reads the request, sends these bytes and resets the connection (RST).
 async fn resetting_after(bytes: Vec<u8>) -> Upstream {
     Upstream::scripted(move |mut peer| {
         let bytes = bytes.clone();
@@ -297,7 +297,7 @@ async fn an_error_as_first_event_of_a_200_falls_back() {
         let bytes = [reply::STREAM, &opening, &error, reply::LAST_CHUNK].concat();
         let upstream = Upstream::replying(move |_| bytes.clone()).await;
         falls_back(&gateway, &upstream, &streamed()).await;
-        // With nowhere to go, the client learns of it, by status or in the stream.
+        // A client whose request has no other target learns of it, by status or in the stream.
         let answer = ask(&gateway, &upstream, &streamed()).await;
         assert!(answer.text().contains("overloaded"), "{} {}", answer.status, answer.text());
         assert!(!answer.text().contains("[DONE]"), "{}", answer.text());

@@ -1,4 +1,4 @@
-//! From nothing to an answer: the built-in provider, managed ones, keys and where they stand.
+//! A new gateway and its first answers: the built-in provider, managed ones, keys and where they stand.
 
 use crate::harness::{ADMIN_KEY, Answer, Gateway, Upstream, WORKSPACE_KEY, hello, reply, with};
 use serde_json::json;
@@ -122,7 +122,7 @@ async fn nothing_of_the_gateways_own_reaches_the_upstream() {
     let call = gateway.chat_through(&upstream).header("x-gateway-metadata", r#"{"_user":"ann"}"#);
     let call = call.header("x-gateway-trace-id", "t").header("cookie", "session=1").header("x-other", "1");
     call.json(&hello()).send().await.expect(200);
-    // The same key where an upstream's credential belongs: dropped, not forwarded.
+    // The gateway's key stands where an upstream's credential belongs: it is dropped, not forwarded.
     let bearer = format!("Bearer {WORKSPACE_KEY}");
     let custom = gateway.chat().provider("openai").header("x-gateway-custom-host", &upstream.url());
     let _ = custom.header("authorization", &bearer).header("x-api-key", WORKSPACE_KEY).json(&hello()).send().await;

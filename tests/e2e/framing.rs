@@ -108,7 +108,7 @@ async fn headers_that_connection_lists_stay_on_their_hop_both_ways() {
 #[tokio::test]
 async fn a_broken_answer_is_not_taken_for_the_next_one() {
     let gateway = Gateway::start().await;
-    // Behind a whole answer lies one that nobody asked for: it must meet no request.
+    // An answer that nobody asked for follows a whole one: it must meet no request.
     let upstream = Upstream::scripted(|mut peer| async move {
         while peer.request().await.is_some() {
             peer.send([reply::chat("right"), reply::chat("smuggled")].concat()).await;

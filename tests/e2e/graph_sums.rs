@@ -40,8 +40,8 @@ async fn counted(gateway: &Gateway, least: u64) {
     eventually("the calls are counted", || async { (count(gateway).await >= least).then_some(()) }).await;
 }
 
-/// Of several users; every fifth fails, every seventh is rescued by a retry unless the other node's calls bring that to a
-/// seventh place again, and some are answered from the cache.
+/// Makes calls of several users; every fifth fails, every seventh is rescued by a retry unless the other node's calls
+/// bring that to a seventh place again, and some are answered from the cache.
 async fn called(gateway: &Gateway, config: &Value, numbers: std::ops::Range<usize>) {
     for n in numbers {
         let mut config = config.clone();
@@ -70,7 +70,7 @@ async fn rated(gateway: &Gateway, numbers: std::ops::Range<usize>) {
     }
 }
 
-/// As the graphs of feedback of the first so many calls have to be, added up by hand.
+/// What the graphs of feedback have to tell of the first `count` calls, added up by hand.
 fn told_of_feedback(count: usize) -> [(&'static str, Value); 3] {
     let average = |of: &dyn Fn(usize) -> bool| {
         let (mut sum, mut weights) = (0.0, 0.0);

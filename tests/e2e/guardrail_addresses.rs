@@ -20,9 +20,9 @@ struct AddressField {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AddressForm {
     Parameter,
-    /// Of a partner: over TLS only.
+    /// The base address of a partner: over TLS only.
     Base,
-    /// Of a partner: the name of a host and no more.
+    /// The name of a partner's host and no more.
     Host,
 }
 

@@ -16,7 +16,7 @@ async fn ready(gateway: &Gateway) -> bool {
     told.expect("an answer").status() == 200
 }
 
-/// Until the part is so, which it is on the page as a whole too.
+/// Waits until the part is in this state, which it then is on the page as well.
 async fn comes_to(gateway: &Gateway, part: &str, state: &str) -> Value {
     eventually(&format!("{part} {state}"), || async {
         let told = status(gateway).await;

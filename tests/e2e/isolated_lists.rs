@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// In every id that the provider gives, and in no answer that a client may see.
+/// A word in every id that the provider gives, and in no answer that a client may see.
 const NATIVE: &str = "native";
 /// Where the provider keeps what, and what its ids begin with. The last is where Together has its jobs.
 const ROOTS: [(&str, &str); 6] = [

@@ -100,7 +100,7 @@ async fn ids_in_forms_and_in_deep_bodies_are_those_of_the_workspace() {
     assert_eq!(chat(63).await.expect(404).text(), unknown);
     let told = chat(64).await.expect(400).text();
     assert!(told.contains("64 levels") && told.contains("isolate_objects"), "{told}");
-    // Of a form that streams up nobody knows what it names.
+    // Nobody knows what a form names that streams up.
     let made = form(&[("file_id", None, b"file-one")]);
     for path in ["/v1/containers", "/v1/containers/"] {
         let told = call(&gateway, "POST", path, &mine).body(FORM, made.clone()).send().await.expect(403);
@@ -238,7 +238,7 @@ async fn a_family_batch_of_one_workspace_is_unknown_to_the_other() {
     assert_eq!(gateway.post(&format!("{path}/cancel")).key(&theirs).send().await.expect(404).text(), unknown);
     let listed = gateway.get("/v1/batches").key(&theirs).send().await.expect(200).json();
     assert_eq!(listed["data"], json!([]));
-    // Nor may the provider's own id be asked for, by whoever made it.
+    // Nobody may ask for the provider's own id, not even whoever made the batch.
     for key in [&mine, &theirs] {
         call(&gateway, "GET", "/v1/batches/msgbatch_1", key).send().await.expect(404);
     }

@@ -210,7 +210,7 @@ async fn another_output_takes_the_place_of_the_one_that_is_being_judged() {
         let told = put(id, body).await.expect(status).text();
         assert!(told.contains(word), "{told}");
     }
-    // To others neither is there.
+    // Other workspaces see neither the batch nor its file.
     let workspace = gateway.admin().post("/workspaces", &json!({ "name": "others" })).await.expect(200).json();
     let place = json!({ "workspace_id": workspace["id"], "scopes": ["completions.write"] });
     let (_, stranger) = gateway.admin().workspace_key("others", place).await;

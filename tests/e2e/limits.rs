@@ -76,7 +76,7 @@ async fn policies_are_made_listed_read_changed_and_archived() {
     admin.put(&path, &json!({ "value": 2 })).await.expect(200);
     ask(&gateway).await.expect(200);
     ask(&gateway).await.expect(429);
-    // By the other spelling of the path, as the contract writes it.
+    // The path has another spelling, as the contract writes it.
     let v2 = crate::harness::call::Call::new(gateway.client(), "PUT", &gateway.admin_url(&format!("/v2{path}")));
     let conditions = json!({ "conditions": [{ "key": "metadata._user", "value": "ann" }] });
     v2.key(crate::harness::ADMIN_KEY).json(&conditions).send().await.expect(200);
@@ -157,7 +157,8 @@ async fn no_route_is_a_way_around() {
     assert_eq!(upstream.connections(), 0);
 }
 
-/// On both ways: what a target's limit counted for a call that the target failed comes back, however often it failed.
+/// A call that a target failed gives back what that target's limit counted for it, however often it failed: both where
+/// bodies are read and where they are only passed on.
 #[tokio::test]
 async fn a_target_that_failed_gives_its_request_back() {
     stand_at_noon();

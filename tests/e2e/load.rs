@@ -67,7 +67,7 @@ async fn five_hundred_uploads_at_once_stay_below_a_gibibyte() {
         });
     }
     full.wait().await;
-    // On a busy machine the last of them reach the upstream later than their clients give up pushing.
+    // The last of them reach the upstream of a busy machine later than their clients give up pushing.
     let all = async {
         while upstream.connections() < UPLOADS {
             tokio::time::sleep(Duration::from_millis(20)).await;

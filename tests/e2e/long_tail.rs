@@ -53,7 +53,7 @@ async fn a_name_in_an_address_is_checked_wherever_it_is_given() {
         if *family == "byteplus" {
             continue;
         }
-        // Without it there is no address.
+        // Without the setting there is no address.
         let told = ask(&gateway, family).header("authorization", "Bearer k").json(&hello("m")).send().await.expect(400);
         assert!(told.text().contains(setting), "{family}: {}", told.text());
         let body = json!({ "name": "n", "ai_provider_id": family, "key": "k" });

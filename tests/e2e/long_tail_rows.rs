@@ -49,7 +49,7 @@ const ADDRESSES: Rows = &[
     ("huggingface", &["long_tail::hugging_faces_address_may_be_ones_own"]),
 ];
 
-/// By family and operation, as the table of shapes has them.
+/// Tests of each shape, named by family and operation as the table of shapes has them.
 const SHAPES: Rows = &[
     (
         "stability-ai images",

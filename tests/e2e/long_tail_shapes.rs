@@ -176,7 +176,7 @@ async fn triton_is_called_in_either_of_its_ways() {
     body["stream"] = true.into();
     let text = ask("@cloud").json(&body).send().await.expect(200).text();
     assert!(text.contains(r#""text":"Hel""#) && text.ends_with("data: [DONE]\n\n"), "{text}");
-    // Without the setting it is called as OpenAI is.
+    // Without the setting the provider is called as OpenAI is.
     let call = ask("triton").header("x-gateway-custom-host", &bare(&up)).header("x-gateway-triton-api", "openai");
     call.json(&json!({ "model": "ensemble", "prompt": "Hi" })).send().await.expect(200);
     assert_eq!(sent(&up).target, "/v1/completions");

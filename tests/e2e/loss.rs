@@ -83,7 +83,7 @@ impl Load {
     }
 }
 
-/// Until the journal is empty; then stored and dropped are what was answered.
+/// Waits until the journal is empty; then stored and dropped are what was answered.
 async fn balance(gateway: &Gateway, answered: usize) -> u64 {
     let until = Instant::now() + Duration::from_secs(60);
     let answered = answered as u64;
@@ -173,7 +173,7 @@ async fn a_full_disk_sheds_counts_and_recovers() {
     tokio::time::sleep(part(0.2)).await;
     let filler = gateway.small_disk().join("filler");
     let mut file = std::fs::File::create(&filler).expect("a file");
-    // Until nothing goes in any more.
+    // The file grows until nothing goes in any more.
     for size in [1 << 20, 1 << 12, 1] {
         while std::io::Write::write_all(&mut file, &vec![0; size]).is_ok() {}
     }

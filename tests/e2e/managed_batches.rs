@@ -87,7 +87,7 @@ impl NativeProvider {
                 reply::json(200, &told)
             }
             ("GET", "/files/file-out/content") => {
-                // In an order of the provider's own.
+                // Lines come in an order of the provider's own.
                 let of = |n: usize| self.drawn.clone().unwrap_or_else(|| reply::completion(&format!("line-{n}")));
                 let lines = [2, 0].map(|n| answered(n, 200, &of(n)));
                 reply::whole(200, &[("content-type", "application/octet-stream")], lines.concat())
@@ -156,7 +156,7 @@ async fn a_provider_runs_the_lines_and_each_is_counted_once_at_its_price_for_bat
     assert_eq!((&made["completion_window"], &made["metadata"]["gateway_batch_id"]), (&json!("24h"), &json!(id)));
     eventually("the file to go", || async { (calls(&upstream, "DELETE", "/files/file-in").len() == 1).then_some(()) })
         .await;
-    // The same call outside of a batch costs twice as much.
+    // Outside of a batch a call costs twice as much.
     let plain = Upstream::replying(|_| reply::chat("hi")).await;
     let full = gateway.chat().config(&target(&plain)).header("x-gateway-trace-id", "full");
     full.json(&with(hello(), json!({ "model": "gpt-4o-mini" }))).send().await.expect(200);

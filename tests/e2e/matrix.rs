@@ -87,7 +87,7 @@ impl Way {
         !self.is_form() && !self.is_unread() && !matches!(self, Self::Speech | Self::EditJson)
     }
 
-    /// Of one that serves it.
+    /// A family of providers that serves it.
     const fn family(self) -> &'static str {
         if matches!(self, Self::Ocr) { "mistral-ai" } else { "openai" }
     }

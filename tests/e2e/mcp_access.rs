@@ -9,7 +9,7 @@ async fn key(served: &Served, access: Value) -> (String, String) {
     served.gateway.admin().workspace_key("held", extra).await
 }
 
-/// The same server for another caller.
+/// The server as it is called with another key.
 fn held(served: Served, key: String) -> Served {
     Served { key, ..served }
 }
@@ -43,7 +43,7 @@ async fn a_key_uses_what_it_is_held_to_in_lists_and_calls_alike() {
     let modern =
         modern_call(&served, "tools/call", json!({"name": "secret", "arguments": {}})).send().await.expect(200);
     assert_eq!(code(&modern), -32602, "in the other era too");
-    // In force at once, in the session that is open.
+    // A change is in force at once, in the session that is open.
     let admin = served.gateway.admin();
     admin.put(&format!("/api-keys/{id}"), &json!({"mcp_access": null})).await.expect(200);
     assert_eq!(served.names(&session, "tools/list", "tools").await, ["echo", "secret"]);

@@ -136,7 +136,7 @@ async fn no_document_has_the_gateway_call_what_nobody_may() {
             (json!({}), json!({"revocation_endpoint": host})),
         ];
         for (resource, issuer) in documents {
-            // From an address of its own each, since one may have only so many looked up in a minute.
+            // Each comes from an address of its own, since one may have only so many looked up in a minute.
             from += 1;
             browser.from = Some(format!("198.51.{}.{}", from / 250, from % 250 + 1));
             (server.book().resource, server.book().issuer) = (resource.clone(), issuer.clone());

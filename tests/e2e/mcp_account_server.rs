@@ -20,7 +20,7 @@ pub(crate) struct AccountBook {
     pub(crate) opens: BTreeSet<String>,
     /// Refresh tokens that were not spent.
     pub(crate) renews: BTreeSet<String>,
-    /// Of each access token, in seconds.
+    /// How long an access token opens the server, in seconds.
     pub(crate) lives: u64,
     /// Codes with the proof that each wants.
     codes: Vec<(String, String)>,
@@ -259,7 +259,7 @@ pub(crate) async fn asked(gateway: &Gateway, key: &str, method: &str, params: Va
     asked_at(gateway, "/files/mcp", key, (method, params, opens)).await
 }
 
-/// The same at another server.
+/// Asks like [`asked`], at another server.
 pub(crate) async fn asked_at(
     gateway: &Gateway,
     path: &str,

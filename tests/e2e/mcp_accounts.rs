@@ -353,7 +353,7 @@ async fn a_client_that_somebody_made_is_used_at_its_issuer_alone() {
             "client_secret": secret}}})
     };
     let own = server.origin();
-    // Of another issuer it is never sent anywhere, though the server names this one.
+    // A client that was made at another issuer than the server names is sent nowhere.
     admin.put("/mcp-integrations/files-int", &client("https://login.example.com", SECRETS[0])).await.expect(200);
     let begun = link(&call(&gateway, &key, true).await.expect(200));
     let mut browser = PageBrowser::of(&gateway);
@@ -484,7 +484,7 @@ async fn an_account_that_is_taken_away_is_given_back_and_opens_nothing() {
     admin.put("/mcp-integrations/files-int", &moved).await.expect(200);
     link(&call(&gateway, &other, false).await.expect(200));
     assert!(!format!("{:?}", elsewhere.upstream.seen()).contains(OPENS));
-    // With the integration they are gone.
+    // Accounts are gone once their integration is.
     admin.delete("/mcp-servers/files").await.expect(200);
     let revoked = server.asked("/revoke").len();
     admin.delete("/mcp-integrations/files-int").await.expect(200);

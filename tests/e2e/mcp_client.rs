@@ -19,7 +19,7 @@ pub(crate) fn pairs(all: &[(&str, &str)]) -> Pairs {
     all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The same with others of some names; an empty value takes the name out.
+/// The pairs with other values for some names; an empty value takes the name out.
 pub(crate) fn but(mut all: Pairs, others: &[(&str, &str)]) -> Pairs {
     for (name, value) in others {
         all.retain(|(known, _)| known != name);
@@ -59,7 +59,7 @@ pub(crate) async fn person(gateway: &Gateway, email: &str) -> (String, String) {
     person_who_may(gateway, email, &["mcp.invoke", "completions.write"]).await
 }
 
-/// The same, whose key has these scopes.
+/// Somebody with a seat in the default workspace, and a key of theirs with these scopes.
 pub(crate) async fn person_who_may(gateway: &Gateway, email: &str, scopes: &[&str]) -> (String, String) {
     let invite = json!({"email": email, "role": "member", "workspaces": [{"id": "default", "role": "member"}],
         "workspace_api_key_details": {"scopes": scopes}});

@@ -86,7 +86,7 @@ async fn clients_are_sent_to_the_issuer_of_a_server_and_its_tokens_open_that_ser
     assert!(matches!(chat.status, 401 | 403), "{}", chat.text());
     let admin = served.gateway.admin().with_key(&ann).get("/mcp-servers").await;
     assert!(matches!(admin.status, 401 | 403), "{}", admin.text());
-    // Nor is it good as one of a whole that the server is a member of.
+    // It is no good either for a whole that the server is a member of.
     let whole =
         json!({"name": "All", "slug": "all", "members": [{"mcp_server_id": "files"}, {"mcp_server_id": "twin"}]});
     served.gateway.admin().post("/mcp-servers", &with(whole, json!({"slug": "all-of-it"}))).await.expect(200);
@@ -101,7 +101,7 @@ async fn clients_are_sent_to_the_issuer_of_a_server_and_its_tokens_open_that_ser
     eventually("the new key counts", || async { (with_token(&served, &turned).await.status == 200).then_some(()) })
         .await;
     with_token(&served, &token(json!({"n": 1}))).await.expect(401);
-    // Without an issuer of its own the token is nobody's, at once.
+    // Once its issuer is gone, the token is nobody's, at once.
     let gone = json!({"configurations": {"external_auth_config": null}});
     served.gateway.admin().put("/mcp-integrations/files-int", &gone).await.expect(200);
     assert_ne!(with_token(&served, &turned).await.status, 200);

@@ -35,7 +35,7 @@ impl<'g> LegacyClient<'g> {
         client
     }
 
-    /// With a session, as a client of that time opens one.
+    /// Opens a session as a client of that time does.
     async fn open(gateway: &'g Gateway, path: &str, key: &str, capabilities: Value) -> Self {
         let mut client = Self::connect(gateway, path, key).await;
         let mut body = initialize("2024-11-05");

@@ -126,7 +126,7 @@ async fn whoever_asks_sees_what_they_may_use_and_nothing_else() {
     let seen = served.gateway.get("/v0.1/servers").key(&anns).send().await.expect(200).json();
     assert_eq!(names(&seen), ["com.example.ai/wiki", "com.example.ai/files"]);
     assert_eq!(names(&ask(&served, "/v0.1/servers").await.expect(200).json()).len(), 3);
-    // Nor does a workspace that the integration is shut to.
+    // A workspace that the integration is shut to sees none either.
     let closed = json!({"workspaces": [], "global_workspace_access": {"enabled": false}});
     admin.put("/mcp-integrations/files-int/workspaces", &closed).await.expect(200);
     assert!(names(&ask(&served, "/v0.1/servers").await.expect(200).json()).is_empty());

@@ -3,7 +3,7 @@
 
 use crate::config_rows::is_there;
 
-/// In words, with `file::name` of this folder or `path/from/the/root.rs::name`.
+/// What is to hold, in words, and the tests that see it: `file::name` of this folder or `path/from/the/root.rs::name`.
 struct McpRow(&'static str, &'static [&'static str]);
 
 const MEMBERS: &str = "mcp_members::a_member_that_fails_takes_no_other_with_it";
@@ -137,7 +137,7 @@ const BEHAVIOURS: &[McpRow] = &[
     ),
 ];
 
-/// On who may call, and on whom the gateway calls.
+/// Attacks on who may call, and on whom the gateway calls.
 const ATTACKS: &[McpRow] = &[
     McpRow(
         "issuers are mixed up",
@@ -176,7 +176,7 @@ const ATTACKS: &[McpRow] = &[
     McpRow("a node is killed under a thousand sessions", &[KILLED]),
 ];
 
-/// By whose issue, `https://github.com/<repository>/issues/<number>`.
+/// Faults that others had, each with its issue, `https://github.com/<repository>/issues/<number>`.
 const INCIDENTS: &[McpRow] = &[
     McpRow("agentgateway/agentgateway 3476: the first page only", &[PAGES]),
     McpRow("agentgateway/agentgateway 3622: a dead session of a member fails for ever", FORGOTTEN),

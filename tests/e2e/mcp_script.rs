@@ -253,7 +253,7 @@ pub(crate) fn modern_call(served: &Served, method: &str, params: Value) -> crate
     modern_call_of(&served.gateway, (served.path, &served.key), method, params)
 }
 
-/// The same of anybody.
+/// A request of the modern era to any path and with any key.
 pub(crate) fn modern_call_of(
     gateway: &Gateway,
     (path, key): (&str, &str),

@@ -162,7 +162,7 @@ async fn refresh_tokens_turn_and_an_old_one_ends_all() {
         assert_eq!(here.opens(access(token)).await, 401, "the whole grant has ended");
         here.form("/oauth/token", &here.refreshing(&client, refresh(token))).await.expect(400);
     }
-    // Of many that come at once with one token, no two get the next.
+    // Many refreshes come at once with one token: no two get the next.
     let tokens = here.tokens(&client, "mcp").await;
     let form = here.refreshing(&client, refresh(&tokens));
     let all = futures_util::future::join_all((0..8).map(|_| here.form("/oauth/token", &form))).await;
@@ -368,7 +368,7 @@ async fn an_admin_sees_what_people_allowed_and_ends_it() {
     assert_eq!(here.opens(access(&second)).await, 200, "another person's end is none of Ann's");
     assert_eq!(admin.delete("/mcp-servers/files/grants").await.expect(200).json()["ended"], 1);
     assert_eq!(here.opens(access(&second)).await, 401);
-    // With its server they end as well, whoever makes one by its name later.
+    // Grants end with their server as well, whoever makes one by its name later.
     let third = here.tokens(&client, "mcp").await;
     admin.delete("/mcp-servers/files").await.expect(200);
     let anew = json!({"name": "Files", "slug": "files", "mcp_integration_id": "files-int"});

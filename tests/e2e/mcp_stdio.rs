@@ -312,7 +312,8 @@ async fn a_program_runs_as_the_user_of_its_settings() {
     });
 }
 
-/// As [`tool_call`], so that what a program is called with is not lost on its way.
+/// Modern calls need no session: a program counts two of them, and a call of [`tool_call`] without a session is
+/// refused.
 #[tokio::test]
 async fn modern_clients_call_programs_too() {
     let served = StdioServed::start(&[]).await;

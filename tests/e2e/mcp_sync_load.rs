@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const AT_ONCE: usize = 4;
 /// What the second round may leave two processes with that had one behind them, in MiB.
 const MOST_MIB: u64 = 48;
-/// Of an organisation.
+/// Integrations that an organisation may have.
 const MOST: usize = 10_000;
 
 #[expect(clippy::disallowed_methods, reason = "how many integrations is asked of the test, not of the gateway")]
@@ -28,7 +28,7 @@ struct Heard {
     /// When each was asked who it is.
     asked: BTreeMap<String, Vec<Instant>>,
     now: usize,
-    /// At the same time.
+    /// The most that were asked at the same time.
     most: usize,
 }
 

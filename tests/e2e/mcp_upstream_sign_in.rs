@@ -1,5 +1,5 @@
-//! As whom MCP servers are called: a token of the gateway's own that is fetched once for all, and what a server hears of
-//! whoever calls. Nothing of either goes to the other side.
+//! How MCP servers learn who calls them: a token of the gateway's own that is fetched once for all, and what a server
+//! hears of whoever calls. Nothing of either goes to the other side.
 
 use crate::harness::issuer::{FIRST, Issuer, in_seconds};
 use crate::harness::{Gateway, Upstream, eventually, reply};

@@ -31,7 +31,7 @@ async fn a_model_has_its_own_host_and_headers() {
     assert_eq!(seen.header("authorization"), Some("Bearer sk-managed"));
     assert_eq!(ask(&gateway, "gpt-4o", "t2").await, "plain");
     assert_eq!(plain.only().header("x-team"), Some("all"));
-    // The same route again, from what was prepared for each.
+    // The route is taken again, now from what was prepared for it.
     assert_eq!(ask(&gateway, "mine", "t3").await, "own");
     assert_eq!(own.seen()[1].header("x-team"), Some("of the model"));
 

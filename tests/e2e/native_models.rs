@@ -69,7 +69,7 @@ async fn a_model_that_is_switched_off_is_off_on_every_route() {
         (FLASH, with(native(), json!({ "model": "x", "Model": "gemini-2.5-pro" }))),
     ] {
         let refused = call(path, &body).await.expect(400);
-        // In the words of whose route it is.
+        // The error has the form of the API whose route it is.
         let error = &refused.json()["error"];
         let named = [&error["param"], &error["details"][0]["fieldViolations"][0]["field"]];
         assert!(named.contains(&&json!("model")), "{path} {body}: {}", refused.text());
@@ -257,7 +257,7 @@ async fn json_without_a_model_is_cached_and_chosen_by() {
     }
 }
 
-/// As it is spelled here: other clients would put it straight first.
+/// Sends a path as it is spelled here: other clients would put it straight first.
 async fn spelled(gateway: &Gateway, path: &str, extra: &str, body: &str) -> u16 {
     let mut client = Raw::connect(gateway.proxy).await;
     let head = format!(

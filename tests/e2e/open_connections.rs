@@ -88,7 +88,7 @@ async fn with_few_descriptors_the_admin_port_and_good_clients_are_served() {
     for _ in 0..5 {
         gateway.chat().provider("mock").json(&hello()).send().await.expect(200);
     }
-    // Nor do idle clients of the admin port lock it.
+    // Idle clients of the admin port do not lock it either.
     let mut kept = Vec::new();
     for _ in 0..30 {
         kept.push(Raw::connect(gateway.admin).await);

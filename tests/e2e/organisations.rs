@@ -75,7 +75,7 @@ async fn calls_find_nothing_that_is_another_organisations() {
         assert_eq!(blank(&theirs, name), blank(&missing, other), "{name}");
     }
     assert_eq!(upstream.connections(), 0);
-    // The same names are free there, and mean what is theirs.
+    // Those names are free there, and mean what is theirs.
     let own_upstream = Upstream::replying(|_| reply::chat("theirs")).await;
     own.provider("hidden-one", "openai", Some(&own_upstream.url())).await;
     let said = by_provider("hidden-one").await.expect(200);
@@ -123,7 +123,7 @@ async fn limits_records_sums_and_exports_stay_with_their_organisation() {
     let ours = admin.get(&format!("/analytics/graphs/requests?{range}&workspace_id=*")).await.expect(200).json();
     assert_eq!(ours["summary"]["total"], 2, "{ours}");
     assert!(graph["summary"]["total"].as_u64().is_some_and(|total| (1..=2).contains(&total)), "{graph}");
-    // Of what one has exported the other gets nothing.
+    // One organisation gets nothing of what the other has exported.
     let body = json!({ "filters": {}, "requested_data": ["id", "trace_id"], "description": "d" });
     let export = admin.post("/logs/exports", &body).await.expect(200).json()["id"].as_str().expect("an id").to_owned();
     for path in [format!("/logs/exports/{export}"), format!("/logs/exports/{export}/download")] {
@@ -131,7 +131,7 @@ async fn limits_records_sums_and_exports_stay_with_their_organisation() {
     }
     own.post(&format!("/logs/exports/{export}/start"), &json!({})).await.expect(404);
     assert_eq!(own.get("/logs/exports").await.expect(200).json()["total"], 0);
-    // Nor of its trail, its directory and its configuration.
+    // It gets nothing of the other's trail, directory and configuration either.
     let first = admin.get("/admin/organisation").await.expect(200).json()["id"].as_str().expect("an id").to_owned();
     let trail = |org: &str| format!("/audit-logs?organisation_id={org}&start_time=2020-01-01&end_time=2100-01-01");
     let told = own.get(&trail(&first)).await;

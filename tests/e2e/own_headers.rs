@@ -6,7 +6,7 @@ use crate::harness::{Gateway, Upstream, gateway::target, hello, reply, with};
 use http::HeaderMap;
 use serde_json::json;
 
-/// On every answer that a target gave.
+/// The gateway's own headers on every answer that a target gave.
 const OWN: [&str; 9] = [
     "x-gateway-trace-id",
     "x-gateway-retry-attempt-count",

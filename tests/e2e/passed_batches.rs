@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const BATCH: &str = "/v1/batches/batch_one";
 
-/// Below whatever address the provider has.
+/// The path below whatever address the provider has.
 fn path(seen: &Seen) -> &str {
     let path = seen.target.split('?').next().unwrap_or_default();
     let from = ["/files", "/batches", "/chat"].iter().find_map(|root| path.find(root));
@@ -198,7 +198,7 @@ async fn among_several_targets_its_ids_lead_to_the_one_that_has_it() {
     for mode in ["loadbalance", "fallback"] {
         let targets: Vec<Value> = upstreams.iter().map(|upstream| of(upstream, "openai")).collect();
         let config = json!({ "strategy": { "mode": mode }, "targets": targets });
-        // As often as it takes to reach both; a fallback has the first alone.
+        // It is tried as often as it takes to reach both; a fallback has the first alone.
         let mut found = std::collections::BTreeMap::new();
         for _ in 0..200 {
             let answer = gateway.post("/v1/batches").config(&config).json(&asked("file-in")).send().await.expect(200);
@@ -230,7 +230,7 @@ async fn among_several_targets_its_ids_lead_to_the_one_that_has_it() {
             }
             assert_eq!(pinned("POST", &format!("{path}/cancel")).await.json()["id"], json!(id));
             assert_eq!(upstreams[1 - number].seen().len(), before, "nobody else is asked");
-            // By the provider's own name, which nobody else is told.
+            // The record has the provider's own name, which nobody else is told.
             counted(&gateway, &format!("batch_{name}"), 4).await;
             let mut other = id.clone().into_bytes();
             other[20] = if other[20] == b'A' { b'B' } else { b'A' };

@@ -1,4 +1,4 @@
-//! The same gateway on Postgres: several nodes, one configuration, and a database that goes away.
+//! The gateway on Postgres: several nodes, one configuration, and a database that goes away.
 
 use crate::harness::{Answer, Gateway, Upstream, WORKSPACE_KEY, call::Call, eventually, hello, reply, with};
 use gateway_testing::Postgres;

@@ -67,7 +67,7 @@ async fn an_object_comes_through_without_its_fence() {
         let system = upstream.seen()[0].json()["system"].to_string();
         assert!(system.contains("Be brief.") && system.contains("JSON object"), "{system}");
     }
-    // Of a client of Responses too.
+    // A client of Responses gets it too.
     let upstream = says(&["{\"a\": 1}"]).await;
     let body = json!({ "model": "claude-sonnet-4-5", "input": "Hi", "text": { "format": { "type": "json_object" } } });
     let answer = gateway.post("/v1/responses").config(&claude(&upstream)).json(&body).send().await.expect(200);

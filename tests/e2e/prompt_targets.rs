@@ -88,7 +88,7 @@ async fn a_fallback_asks_each_prompt_in_its_own_words_and_names_it_in_its_record
     assert_eq!(of_second["metrics"]["prompt_id"], read["id"]);
     assert_eq!(of_second["metrics"]["prompt_version_id"], read["prompt_version_id"]);
     assert_eq!(of_second["metrics"]["ai_model"], "gpt-4o-mini");
-    // And the sums by prompt: a turn that was passed over is no request of its own.
+    // The sums by prompt agree: a turn that was passed over is no request of its own.
     let range = "time_of_generation_min=2024-01-01T00:00:00Z&time_of_generation_max=2033-01-01T00:00:00Z";
     let groups = admin.get(&format!("/analytics/groups/prompt?{range}")).await.expect(200).json();
     let rows = groups["data"].as_array().expect("rows");

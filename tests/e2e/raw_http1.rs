@@ -189,7 +189,7 @@ async fn what_comes_early_waits_for_its_turn() {
         assert_eq!(response.head.status, 200, "{}", response.text());
         assert!(response.text().contains(user), "{}", response.text());
     }
-    // In one packet.
+    // These come in one packet.
     client.send([&ask("three"), health, &ask("four"), health].concat()).await;
     for said in ["three", "healthy", "four", "healthy"] {
         let response = client.response().await;

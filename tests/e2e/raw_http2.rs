@@ -103,7 +103,7 @@ impl Frames {
         }
     }
 
-    /// Until the connection is over; whether it was said that it would be.
+    /// Reads until the connection is over; whether it was said that it would be.
     async fn end(&mut self) -> bool {
         let mut told = false;
         while let Some((kind, _)) = self.next().await {
@@ -161,7 +161,7 @@ async fn every_silence_has_its_clock() {
 async fn what_breaks_the_rules_ends_nothing_but_itself() {
     let gateway = Gateway::start().await;
     let whole = |stream, extra: &[(&str, &str)]| frame(Kind::Headers, 5, stream, &fields(&[&GET[..], extra].concat()));
-    // Of the connection: it ends, and that is said.
+    // Errors of the connection: it ends, and that is said.
     let fatal: [(&str, Vec<u8>); 13] = [
         ("data on stream 0", frame(Kind::Data, 0, 0, b"x")),
         ("headers on stream 0", frame(Kind::Headers, 5, 0, &fields(&GET))),
@@ -185,7 +185,7 @@ async fn what_breaks_the_rules_ends_nothing_but_itself() {
         client.send(&bytes).await;
         assert!(client.end().await, "{what}: no word of the end");
     }
-    // Of a stream: it ends, or is refused with a 400.
+    // Errors of a stream: it ends, or is refused with a 400.
     let odd: [(&str, Vec<u8>); 8] = [
         ("a capital in a name", whole(1, &[("X-Upper", "1")])),
         ("a field of a connection", whole(1, &[("connection", "close")])),

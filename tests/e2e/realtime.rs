@@ -318,7 +318,7 @@ async fn a_budget_that_runs_out_ends_a_session_by_rule() {
     let (session, parts) = records(&gateway, "short", 3).await;
     assert_eq!(session["realtime"]["ended"], "budget_exhausted", "{session}");
     assert_eq!((&session["realtime"]["closed_by"], parts.len()), (&json!("gateway"), 2));
-    // And none opens any more.
+    // No other session opens any more.
     let config = config(&provider);
     let headers = [("x-gateway-api-key", key.as_str()), ("x-gateway-config", config.as_str())];
     let refused = Socket::open(gateway.proxy, PATH, &headers).await.expect_err("nothing is left");

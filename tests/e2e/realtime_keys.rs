@@ -88,7 +88,7 @@ async fn a_browser_gets_a_key_of_the_gateways_own() {
     let last = if changed.pop() == Some('A') { 'B' } else { 'A' };
     changed.insert(changed.len() - 5, last);
     assert_eq!(open(&gateway, "/v1/realtime", &changed).await.map(drop), Err(401));
-    // And it ends with the key that asked for it.
+    // It ends with the key that asked for it, too.
     gateway.admin().delete(&format!("/api-keys/{id}")).await.expect(200);
     assert_eq!(open(&gateway, "/v1/realtime", &secret).await.map(drop), Err(401));
 }

@@ -61,7 +61,7 @@ async fn a_session_is_led_to_no_model_that_its_key_may_not_call() {
     client.say(&create()).await;
     client.event("response.done").await;
     assert_eq!(heard.kinds(), ["response.create"]);
-    // In force in the session that is open.
+    // A change is in force in the session that is open.
     gateway.admin().put(&format!("/api-keys/{id}"), &json!({ "allowed_models": ["other"] })).await.expect(200);
     client.say(&create()).await;
     client.event("error").await;

@@ -72,7 +72,7 @@ async fn a_budget_ends_a_session_that_passes_through() {
     assert_eq!((refused.status, &refused.body["error"]["code"]), (412, &json!("budget_exhausted")));
 }
 
-/// Of the caller and of the target alike.
+/// Limits of the caller and of the target count alike.
 #[tokio::test]
 async fn a_socket_that_nobody_reads_is_refused_where_what_it_uses_is_limited() {
     stand_at_noon();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// For a lease to end, and for another node to look.
+/// Time for a lease to end, and for another node to look.
 const TAKEN: Duration = Duration::from_secs(40);
 /// Stands in no record, and so in no row but that of the call.
 const PRIVATE: &str = "a-note-that-nobody-may-read";
@@ -92,7 +92,7 @@ fn holds(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// By a config that leads to two providers.
+/// Asks for a call by a config that leads to two providers.
 async fn call_by(gateway: &Gateway, key: &str, (config, trace): (&str, &str)) -> Answer {
     let session = json!({ "type": "realtime", "model": "gpt-realtime" });
     let asked = gateway.post("/v1/realtime/calls").key(key).header("x-gateway-config", config);

@@ -48,7 +48,7 @@ async fn what_belongs_to_the_control_plane_never_goes_to_a_provider() {
     }
 }
 
-/// On either port, and before it matters whose key it is.
+/// Both ports say so, before it matters whose key it is.
 #[tokio::test]
 async fn an_admin_key_hears_what_is_missing_and_not_that_it_cannot_call_models() {
     let gateway = Gateway::start().await;

@@ -213,7 +213,7 @@ async fn nothing_of_a_held_response_on_a_socket_is_heard_before_its_verdict() {
     let told = [client.next().await.event(), client.next().await.event(), client.next().await.event()];
     let kinds = told.map(|event| event["type"].as_str().unwrap_or_default().to_owned());
     assert_eq!(kinds, ["response.created", "response.output_text.delta", "response.completed"]);
-    // Of two streams at once each is judged by itself.
+    // Two streams run at once, and each is judged by itself.
     let named = |text: &str, stream: &str| with(ask(text), json!({ "stream_id": stream }));
     client.say(&named("wait for the secret", "a")).await;
     client.say(&named("fine again", "b")).await;

@@ -180,7 +180,7 @@ async fn a_stream_that_tells_the_end_of_a_run_pays_for_it_and_looks_do_not() {
     // Servers may have a clock of their own.
     assert_eq!(stream("", "old", asked("run_old")).await, 2.0);
     assert_eq!(look("run_old", "looks-old").await, 0.0);
-    // As it was asked for by a path that passes untouched.
+    // A run that was asked for by a path that passes untouched is paid for once, too.
     let raw = ask(&gateway, "/v1/proxy/threads/thread_1/runs", "raw").provider("@cloud");
     raw.json(&asked("run_raw")).send().await.expect(200);
     assert_eq!(told(&gateway, "raw").await["cost"], 2.0);

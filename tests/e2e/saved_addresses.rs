@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 struct SavedAddress {
     method: &'static str,
     path: &'static str,
-    /// As a refusal names it.
+    /// The field's name in a refusal.
     field: &'static str,
     body: fn(&str) -> Value,
 }
@@ -215,7 +215,7 @@ async fn no_field_saves_an_address_that_nobody_may_call() {
     }
 }
 
-/// By header and in an inline config, with a credential of the request's own.
+/// Each address comes by header and in an inline config, with a credential of the request's own.
 #[tokio::test]
 async fn no_request_names_an_address_of_a_cloud_that_nobody_may_call() {
     let gateway = Gateway::with(&["--trusted-custom-hosts", "trusted.example"]).await;

@@ -40,7 +40,7 @@ async fn who_is_switched_off_is_cut_off_on_every_port() {
     let seat = json!({ "users": [{ "id": ann, "role": "member" }] });
     admin.post("/admin/workspaces/default/users", &seat).await.expect(200);
     let key = key(&gateway, &ann, "default").await.expect(200).json()["key"].as_str().expect("a key").to_owned();
-    // As the issuer calls her: by address, by the directory's name, by neither.
+    // Tokens call her what the issuer does: by address, by the directory's name, by neither.
     let token = |claims: Value| {
         let mut all = json!({ "scope": "completions.write configs.list", "exp": in_seconds(3600) });
         all.as_object_mut().expect("an object").extend(claims.as_object().expect("an object").clone());

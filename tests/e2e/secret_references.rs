@@ -314,7 +314,7 @@ async fn a_secret_of_aws_is_read_in_a_role_with_keys_or_by_the_machine() {
         assert!(!text.contains("-canary"), "{text}");
     }
     drop(gateway);
-    // Without keys of its own the machine takes the role, where the operator opens that.
+    // Where the reference has no keys of its own the machine takes the role, if the operator opens that.
     let opened = [&SOON[..], &["--secret-machine-identity", "true"]].concat();
     let gateway = Gateway::in_environment_with(&here, &opened).await;
     gateway.admin().post("/secret-references", &body(role)).await.expect(200);
@@ -377,7 +377,7 @@ async fn every_place_of_an_integration_can_be_filled_and_members_are_chosen() {
             .find(|seen| seen.header("authorization").is_some_and(|by| by.contains("AWS4-HMAC-SHA256")))
     });
     assert!(signed.await.header("authorization").is_some_and(|by| by.contains("Credential=AKIAVAULTED/")));
-    // And a virtual key, in words of its own.
+    // A virtual key takes them too, in words of its own.
     let virtual_key = json!({ "name": "Old", "provider": "bedrock", "secret_mappings": [
         { "target_field": "model_config.awsAccessKeyId", "secret_reference_id": "vaulted", "secret_key": "id" },
         { "target_field": "model_config.awsSecretAccessKey", "secret_reference_id": "vaulted", "secret_key": "secret" },
@@ -403,7 +403,7 @@ async fn a_reference_serves_the_workspaces_that_it_names_and_no_other() {
     admin.post("/secret-references", &vault(&manager)).await.expect(200);
     filled(&gateway, &up, the_key()).await;
     goes_up_with(&gateway, &up, "sk-1").await;
-    // In use, it is not taken away.
+    // While it is in use, it is not taken away.
     let refused = admin.delete("/secret-references/vaulted").await.expect(409);
     assert!(refused.text().contains("vaulted-i"), "{}", refused.text());
     admin.put("/secret-references/vaulted", &json!({ "allowed_workspaces": ["other"] })).await.expect(200);

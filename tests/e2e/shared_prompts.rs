@@ -90,7 +90,7 @@ async fn a_shared_prompt_says_the_same_to_everybody_and_asks_the_callers_provide
     here.call(&prompt, 404).await;
 }
 
-/// As a condition, and as what calls are counted by.
+/// A prompt may be a condition, and what calls are counted by.
 #[tokio::test]
 async fn policies_tell_prompts_apart() {
     stand_at_noon();

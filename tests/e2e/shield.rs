@@ -204,7 +204,7 @@ async fn a_storm_from_one_address_is_shed_and_others_pass() {
     from("/v1/messages", "203.0.113.1").json(&messages).send().await.expect(200);
 }
 
-/// Of key and provider alike: while a WebSocket is open its places are taken, and however it ends they are free again.
+/// Places of key and provider are taken while a WebSocket is open, and however it ends they are free again.
 #[tokio::test]
 async fn a_websocket_gives_its_places_back_whoever_ends_it() {
     let narrow = Upstream::scripted(|mut peer| async move {

@@ -55,7 +55,7 @@ impl<'g> Browser<'g> {
         self.cookies.iter().find(|(name, _)| name == "__Host-gateway-session").map(|(_, value)| value.clone())
     }
 
-    /// To the provider: where it is sent, taken apart.
+    /// Leaves for the provider: the address that the browser is sent to.
     pub(crate) async fn leave(&mut self, query: &str) -> reqwest::Url {
         self.leave_for("default", query).await
     }
@@ -116,7 +116,7 @@ async fn somebody_signs_in_works_and_signs_out() {
     let cookie = page.cookies.iter().find(|cookie| cookie.starts_with("__Host-gateway-session=")).expect("a session");
     assert!(cookie.ends_with("; Path=/; Max-Age=900; HttpOnly; Secure; SameSite=Lax"), "{cookie}");
     let session = browser.session().expect("a session");
-    // By cookie, and as a bearer token.
+    // The session counts as a cookie, and as a bearer token.
     let own = as_session(&gateway, &session, "GET", "/api-keys/self/details").await.expect(200).json();
     assert!(own["expires_at"].is_string() && own["organisation"]["slug"] == "default", "{own}");
     let plain = gateway.admin().call("GET", "/configs").without("x-gateway-api-key");
@@ -238,7 +238,7 @@ async fn a_session_is_ended_and_never_changed() {
     // It is no configuration that would be carried elsewhere.
     let carried = admin.get("/configuration").await.expect(200).text();
     assert!(!carried.contains("Session") && carried.contains("users"), "{carried}");
-    // Of ten the oldest ends when another begins.
+    // A person has ten sessions at most: the oldest ends when another begins.
     for _ in 0..10 {
         assert_eq!(Browser::of(&gateway).sign_in(&provider, "").await.status, 303);
     }

@@ -84,7 +84,7 @@ async fn an_answer_counts_once_and_only_for_the_browser_that_asked() {
     // Another browser is handed the link: it would be signed in as somebody else.
     let mut victim = Browser::of(&gateway);
     assert_eq!(victim.open(&back(&code, &state)).await.status, 401);
-    // With a ticket of its own the state does not fit.
+    // With a ticket of the victim's own the state does not fit.
     victim.leave("").await;
     assert_eq!(victim.open(&back(&code, &state)).await.status, 401);
     // An answer that another provider gave.
@@ -95,7 +95,7 @@ async fn an_answer_counts_once_and_only_for_the_browser_that_asked() {
     assert_eq!(mixing.open(&mixed_own).await.status, 401);
     assert_eq!(victim.open(&mixed).await.status, 401);
     assert_eq!(browser.open(&back(&code, &state)).await.status, 303);
-    // The same ticket once more, with the code that was used, and with a fresh one.
+    // The ticket comes once more, with the code that was used, and with a fresh one.
     for code in [code, provider.grant(&asked)] {
         let mut again = Browser::of(&gateway);
         again.cookies.clone_from(&ticket);

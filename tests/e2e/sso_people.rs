@@ -134,7 +134,7 @@ async fn an_organisation_moves_to_another_provider() {
     }
     admin.put(sign_on, &with(issuer, json!({ "client_secret": CLIENT_SECRET }))).await.expect(200);
     assert_eq!(late.open(&back(&old.grant(&asked), &state(&asked))).await.status, 401);
-    // The same person by address, under another name; whoever else brings that address is not.
+    // Her address tells who she is under another name; whoever else brings that address is refused.
     new.says(ann(json!({ "sub": "another-name" })));
     assert_eq!(Browser::of(&gateway).sign_in(&new, "").await.status, 303);
     assert_eq!(admin.get("/admin/users").await.expect(200).json()["total"], 1);

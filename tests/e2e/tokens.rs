@@ -39,7 +39,7 @@ async fn a_token_opens_both_ports_as_its_claims_say() {
         "gateway_oid": org, "gateway_workspace": "default", "scope": ["completions.write", "configs.list", "logs.list"],
         "email_id": "ann@example.com", "defaults": { "config_id": slug, "metadata": { "team": "a" } },
     })));
-    // In each of the three places, and with the config that the token brings.
+    // The token counts in each of the three places, with the config that it brings.
     let ask = || gateway.chat().json(&hello()).without("x-gateway-api-key");
     ask().header("x-gateway-api-key", &token).header("x-gateway-trace-id", "jwt").send().await.expect(200);
     ask().header("authorization", &format!("Bearer {token}")).send().await.expect(200);
@@ -62,7 +62,7 @@ async fn a_token_opens_both_ports_as_its_claims_say() {
     // A config that does not exist is as good as none.
     let lost = FIRST.sign(&claims(json!({ "defaults": { "config_id": "pc-nowhere" } })));
     chat(&gateway, &lost).await.expect(200);
-    // With a key of the gateway's own beside it, a token is the upstream's credential.
+    // A token beside a key of the gateway's own is the upstream's credential.
     let forward = json!({ "provider": "openai", "custom_host": upstream.url() });
     gateway
         .chat()
@@ -346,7 +346,7 @@ async fn the_issuer_is_by_default_the_one_of_the_discovery_document() {
         assert!(answer.status == 200 || answer.error().contains("claim iss"), "{}", answer.text());
         answer.status
     };
-    // By the address of the keys, and by that of the document itself.
+    // The organisation names the address of the keys, and then that of the document itself.
     for uri in [keys.clone(), format!("{}/.well-known/openid-configuration", issuer.url())] {
         put(json!({ "jwks_uris": [uri] })).await;
         for (iss, status) in

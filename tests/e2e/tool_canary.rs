@@ -31,7 +31,7 @@ async fn tokens(token: Option<String>) -> Upstream {
 /// How an integration signs in.
 enum SignsIn {
     ByHeader,
-    /// At an endpoint that gives a token, or that tells on its client.
+    /// It asks an endpoint, which gives this token, or tells on its client.
     ByToken(Option<String>),
 }
 
@@ -95,7 +95,7 @@ impl CanaryHouse {
         self.seen.answer(place, answer);
     }
 
-    /// On every way that there is.
+    /// Calls in every way that there is.
     async fn ways(&mut self) {
         for way in ways() {
             let headers = self.brought(&format!("{way:?}"));

@@ -103,7 +103,7 @@ impl ToolHouse {
         Self { gateway, mcp, agent, key }
     }
 
-    /// Of somebody who may call everything, held to what `fields` say.
+    /// A key that may call everything, held to what `fields` say.
     async fn key(&self, fields: Value) -> String {
         let fields = crate::harness::with(json!({"scopes": BOTH}), fields);
         self.gateway.admin().workspace_key("held", fields).await.1
@@ -146,7 +146,7 @@ impl ToolWay {
         matches!(self, Self::Agent { binding: AgentBinding::Rest, .. })
     }
 
-    /// As what is not there is told.
+    /// The code of the error by which something is told to be missing.
     fn missing(self) -> i64 {
         match self {
             Self::Mcp { form: McpForm::Session | McpForm::Batch, thing: McpThing::Resource, .. } => -32002,
@@ -287,7 +287,7 @@ async fn ask_mcp(
 
 #[tokio::test]
 async fn who_may_not_is_refused_on_every_way() {
-    // As many strangers from one address would have to wait.
+    // The rate for unknown keys is off: so many strangers from one address would have to wait.
     let house = ToolHouse::with(&["--unknown-key-rate", "0"]).await;
     refuse_whoever_may_not(&house.gateway, &ways(), &[]).await;
     assert_eq!(house.calls(), 0);
@@ -402,7 +402,7 @@ async fn guardrails_hold_on_every_way() {
     }
 }
 
-/// With what it was and what it cost: 60 cents, where calls have a price.
+/// The record says what it was and what it cost: 60 cents, where calls have a price.
 #[tokio::test]
 async fn every_way_leaves_a_record_with_its_cost() {
     let house = ToolHouse::start().await;

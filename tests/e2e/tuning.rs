@@ -268,7 +268,7 @@ async fn of_three_pages(endless: bool) -> Upstream {
             other => panic!("nobody asks {other}"),
         };
         let cursor = query.split('&').find_map(|pair| pair.strip_prefix(asked)?.strip_prefix('='));
-        // As the provider told it, escaped once.
+        // The cursor comes as the provider told it, escaped once.
         let page: usize = cursor.map_or(0, |cursor| {
             cursor.strip_prefix("p%2F%2B").expect("a cursor of the provider's").parse().expect("a number")
         });
@@ -306,7 +306,7 @@ async fn lists_of_jobs_go_on_over_the_pages_of_the_provider() {
         let (all, more) = list("").await;
         let ends: Vec<&str> = all.iter().map(|id| &id[id.len() - 1..]).collect();
         assert_eq!((ends, more), (vec!["0", "1", "2", "3", "4", "5"], false), "{family}");
-        // As SDKs go on: behind the last of what they have.
+        // SDKs go on behind the last job that they have.
         let (mut after, mut walked) = (String::new(), Vec::new());
         loop {
             let (ids, more) = list(&format!("?limit=2{after}")).await;

@@ -39,7 +39,7 @@ async fn who_is_not_let_in_is_told_of_on_both_ports() {
     let soon = i64::try_from(soon.duration_since(UNIX_EPOCH).expect("after 1970").as_micros()).expect("in range");
     let ends = json!({ "expires_at": gateway_domain::Timestamp(soon).to_string() });
     admin.put(&format!("/api-keys/{id}"), &ends).await.expect(200);
-    // As the gateway's own list has it, which asks for no key that is over.
+    // The Admin API says when the key is over: to ask with the key itself would be counted.
     eventually("the key to end", || async {
         let shown = admin.get(&format!("/api-keys/{id}")).await.expect(200).json();
         (shown["status"] == "expired").then_some(())

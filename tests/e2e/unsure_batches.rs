@@ -17,7 +17,7 @@ fn unix_secs() -> i64 {
     i64::try_from(now.as_secs()).expect("for long")
 }
 
-/// Of a key: so many tokens until the next midnight, which comes before a batch is over.
+/// Limits of a key: so many tokens until the next midnight, which comes before a batch is over.
 fn daily_tokens(most: u64) -> Value {
     let midnight = gateway_domain::time::Timestamp::from_secs((unix_secs() / 86_400 + 1) * 86_400).to_string();
     let budget =

@@ -234,7 +234,7 @@ async fn one_that_does_not_end_is_given_up_after_its_time() {
     assert_eq!(provider.asked("/batches/batch_0"), seen);
 }
 
-/// Beyond the bound of a workspace a batch is counted when somebody looks, as all were before.
+/// A batch beyond the bound of a workspace is counted when somebody looks, as all were before.
 #[tokio::test]
 async fn so_many_of_a_workspace_are_watched_and_no_more() {
     const MOST: usize = 1_000;

@@ -56,7 +56,7 @@ pub(crate) async fn leave_a_record<W: GatewayWay>(
     }
 }
 
-/// As a header and a query can carry it.
+/// The way's name in a form that a header and a query can carry.
 pub(crate) fn trace_of(way: impl Debug) -> String {
     format!("{way:?}").chars().filter(char::is_ascii_alphanumeric).collect()
 }

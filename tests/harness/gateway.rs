@@ -39,12 +39,12 @@ impl Gateway {
         Self::with(&[]).await
     }
 
-    /// With flags beside the usual ones; a flag given here beats the usual value of the same name.
+    /// Starts a gateway with flags beside the usual ones; a flag given here beats the usual value of the same name.
     pub(crate) async fn with(flags: &[&str]) -> Self {
         Self::at(Place::new(), &usual(flags)).await
     }
 
-    /// With so many file descriptors.
+    /// Starts a gateway that may have so many file descriptors.
     pub(crate) async fn with_descriptors(most: u32, flags: &[&str]) -> Self {
         let gateway = program();
         let mut command = Command::new("prlimit");
@@ -60,7 +60,7 @@ impl Gateway {
         gateway
     }
 
-    /// With variables in its environment.
+    /// Starts a gateway with variables in its environment.
     pub(crate) async fn in_environment(variables: &[(&str, &str)]) -> Self {
         Self::in_environment_with(variables, &[]).await
     }
@@ -73,7 +73,7 @@ impl Gateway {
         gateway
     }
 
-    /// With an address and a data folder, and else as the program comes.
+    /// Starts a gateway with an address and a data folder, and else as the program comes.
     pub(crate) async fn bare(flags: &[&str]) -> Self {
         Self::at(Place::new(), flags).await
     }
@@ -137,7 +137,7 @@ impl Gateway {
         Self::spawn_by(program(), place, flags)
     }
 
-    /// With a data folder on a file system of its own, of so many bytes. See [`Self::small_disk`].
+    /// Starts a gateway whose data folder is on a file system of its own, of so many bytes. See [`Self::small_disk`].
     pub(crate) async fn on_small_disk(bytes: u64, flags: &[&str]) -> Self {
         let place = Place::new();
         let data = place.folder.path().join("data");

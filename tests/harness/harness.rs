@@ -52,7 +52,7 @@ where
     eventually_within(Duration::from_secs(20), what, probe).await
 }
 
-/// The same of what the gateway itself waits for.
+/// Polls like [`eventually`] within another bound, for what the gateway itself waits for.
 pub(crate) async fn eventually_within<T, F>(bound: Duration, what: &str, mut probe: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,

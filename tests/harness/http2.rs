@@ -66,7 +66,7 @@ impl Http2 {
 }
 
 impl Open {
-    /// As far as the other side takes it; false when the stream is over for it.
+    /// Sends as much as the other side takes; false when the stream is over for it.
     pub(crate) async fn send(&mut self, bytes: &[u8], end: bool) -> bool {
         let mut rest = Bytes::copy_from_slice(bytes);
         while !rest.is_empty() {

@@ -20,7 +20,7 @@ pub(crate) struct Pair {
     public: PairNumbers,
 }
 
-/// In the base64 of URLs.
+/// The numbers of a public key, in the base64 of URLs.
 #[derive(Debug)]
 enum PairNumbers {
     Modulus(String),
@@ -37,7 +37,7 @@ impl Pair {
         Self { kid, pem, public: PairNumbers::Modulus(modulus) }
     }
 
-    /// On the curve P-256.
+    /// Makes a pair on the curve P-256.
     fn on_curve(kid: &'static str) -> Self {
         let pem = openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"], b"");
         let told = openssl(&["pkey", "-pubout", "-outform", "DER"], &pem);

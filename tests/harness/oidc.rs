@@ -25,14 +25,14 @@ struct Granted {
 pub(crate) type OidcSign = Box<dyn Fn(&Value) -> String + Send + Sync>;
 
 struct OidcScript {
-    /// Without those that every token has.
+    /// Claims beside or in place of those that every token has; null takes one of those away.
     claims: Value,
     sign: OidcSign,
     codes: HashMap<String, Granted>,
     given: u32,
     keys: Vec<Value>,
     down: bool,
-    /// Whose statements it takes in the place of a secret (RFC 7523), and what they said.
+    /// The key whose statements it takes in the place of a secret (RFC 7523), and what they said.
     client_key: Option<&'static Pair>,
     asserted: Vec<Value>,
 }
@@ -117,7 +117,7 @@ impl OidcProvider {
 impl OidcScript {
     fn answer(&mut self, seen: &Seen) -> Vec<u8> {
         let host = seen.header("host").unwrap_or_default();
-        // As `Upstream::url` has it.
+        // The address that `Upstream::url` gives.
         let base = format!("http://{host}/v1");
         if self.down {
             return reply::json(503, &json!({}));

@@ -16,9 +16,9 @@ thread_local! {
     static AHEAD_SECS: Cell<i64> = const { Cell::new(0) };
 }
 
-/// From here on the programs that this test starts live at half past twelve today, UTC: no minute ends before 40
-/// seconds have passed, no hour before half an hour, and no day, week or month for long after. Tests of windows begin with
-/// this, lest a window end in the middle of them.
+/// Lets the programs that this test starts live at half past twelve today, UTC: no minute ends before 40 seconds have
+/// passed, no hour before half an hour, and no day, week or month for long after. Tests of windows begin with this,
+/// lest a window end in the middle of them.
 pub(crate) fn stand_at_noon() {
     const DAY: i64 = 86_400;
     const NOON: i64 = 12 * 3_600 + 30 * 60 + 20;

@@ -174,7 +174,7 @@ impl Raw {
     }
 
     async fn fill(&mut self) -> bool {
-        // Without it a read into an empty buffer takes 64 bytes.
+        // A read into an empty buffer would take 64 bytes.
         self.buffer.reserve(64 << 10);
         let read = self.stream.read_buf(&mut self.buffer);
         let read = tokio::time::timeout(Duration::from_secs(60), read).await.expect("bytes within a minute");

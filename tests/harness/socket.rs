@@ -23,7 +23,7 @@ pub(crate) enum Said {
     Ping(Vec<u8>),
     Pong(Vec<u8>),
     Close(Option<(u16, String)>),
-    /// Without a word.
+    /// The connection ended without a close frame.
     Gone,
 }
 
@@ -62,7 +62,7 @@ impl Socket {
         Self::opened(gateway, path, headers).await.map(|(socket, _)| socket)
     }
 
-    /// The same with the protocol that was chosen.
+    /// Opens one, and tells the protocol that was chosen.
     pub(crate) async fn opened(
         gateway: SocketAddr,
         path: &str,
@@ -175,7 +175,7 @@ impl LiveProvider {
         Self::answering(&[], script).await
     }
 
-    /// The same, with headers of its own in the answer.
+    /// Plays `script` like [`Self::scripted`], with headers of its own in the answer to each handshake.
     pub(crate) async fn answering<F, Fut>(headers: &'static [(&'static str, &'static str)], script: F) -> Self
     where
         F: Fn(Socket) -> Fut + Send + Sync + 'static,

@@ -219,7 +219,7 @@ impl Peer {
     }
 
     async fn fill(&mut self) -> Option<()> {
-        // Without it a read into an empty buffer takes 64 bytes.
+        // A read into an empty buffer would take 64 bytes.
         self.buffer.reserve(64 << 10);
         match self.stream.read_buf(&mut self.buffer).await {
             Ok(0) | Err(_) => None,

@@ -94,17 +94,17 @@ impl Manager {
         Self::playing(tell, first).await
     }
 
-    /// From now on it holds this.
+    /// Lets it hold this from now on.
     pub(crate) fn holds(&self, value: Value) {
         *self.mood.lock().expect("unpoisoned") = Mood::Tells(value);
     }
 
-    /// From now on it answers nothing but this, and says again what it was sent.
+    /// Lets it answer nothing but this from now on, and say again what it was sent.
     pub(crate) fn refuses(&self, status: u16) {
         *self.mood.lock().expect("unpoisoned") = Mood::Refuses(status);
     }
 
-    /// Without a path.
+    /// Its address, without a path.
     pub(crate) fn url(&self) -> String {
         self.upstream.url().trim_end_matches("/v1").to_owned()
     }

@@ -58,7 +58,7 @@ async fn node_mcp() {
 }
 
 impl Stage {
-    /// With packages that want a newer Node than the system has, which come with one.
+    /// Runs a script with packages that want a newer Node than the system has, which come with one.
     async fn node_mcp(&self, script: &str) {
         let folder = tempfile::tempdir().expect("a folder");
         for file in ["place.mjs", "conformance_caller.mjs", "conformance_account.mjs", script] {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 pub(crate) struct Source {
-    /// From the root of the repository.
+    /// The path from the root of the repository.
     pub(crate) path: String,
     pub(crate) text: String,
     /// The text with comments, strings and characters turned to blanks, so that braces can be counted.

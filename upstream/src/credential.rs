@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 
 /// Credentials whose tokens are kept, those that came with requests among them; the least used make room.
 const MOST_SLOTS: usize = 4096;
-/// Of these, what each thread finds without asking the others; all are dropped when there are more.
+/// Credentials that each thread finds without asking the others; all are dropped when there are more.
 const MOST_NEAR: usize = 1024;
 
 type Id = [u8; 32];

@@ -1,4 +1,4 @@
-//! From a base URL to a connection: resolves, checks, dials by Pingora's connector. A host that this process answers
+//! Dials the host of a base URL: resolves, checks, connects by Pingora's connector. A host that this process answers
 //! for by itself is dialled over a pipe, by the same road. Knows neither pool nor protocol.
 
 use super::dns::{Dns, DnsError, Resolved};
@@ -42,7 +42,7 @@ pub enum DialError {
 #[derive(Debug)]
 pub(crate) struct Dialled {
     pub(crate) stream: Stream,
-    /// Of the pool, for the address that was reached.
+    /// The key in the pool of connections to the address that was reached.
     pub(crate) key: u64,
 }
 
@@ -60,8 +60,8 @@ impl std::fmt::Debug for Dialer {
     }
 }
 
-/// Of a name one thing is told, whether nobody knows it or it leads inside: which names there are inside is nobody's
-/// business. An address that stands there as it is tells nothing new.
+/// A caller is told one thing of a name, whether nobody knows it or it leads inside: which names there are inside is
+/// nobody's business. An address that stands there as it is tells nothing new.
 fn undialled(host: &str, error: DnsError) -> DialError {
     match error {
         DnsError::Forbidden(why) if host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() => {

@@ -23,7 +23,7 @@ const MOST_NAMES: usize = 4096;
 struct Ages {
     fresh: Duration,
     stale: Duration,
-    /// Between look-ups of a name that gave nothing.
+    /// The least time between two look-ups of a name when the first gave nothing.
     again: Duration,
 }
 
@@ -63,7 +63,7 @@ type Found = Result<Arc<Resolved>, DnsError>;
 #[derive(Debug)]
 struct KnownName {
     found: Found,
-    /// Of the answer itself; older than `asked` when the last look-ups gave nothing.
+    /// When the answer itself came; earlier than `asked` where the last look-ups gave nothing.
     answered: Instant,
     asked: Instant,
     is_being_renewed: AtomicBool,

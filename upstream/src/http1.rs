@@ -39,15 +39,15 @@ const WORTH_WAITING: Duration = Duration::from_millis(500);
 /// How long a peer may be silent.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// From when the request is whole until the head of the answer is, whatever comes before it.
+    /// The time from the end of the request to the end of the answer's head, whatever comes before that head.
     pub first_byte: Duration,
-    /// Between pieces of the answer, and while the peer takes nothing of the request.
+    /// The time between two pieces of the answer; also the time that the peer may take in nothing of the request.
     pub idle: Duration,
 }
 
 /// What streams up: asked by the call, filled by whoever owns the client.
 pub trait BodySource: Send + Sync {
-    /// At most `most` bytes; `None`: the end. Wakes the task when there is more.
+    /// The next part, at most `most` bytes long; `None`: the end. Wakes the task when there is more.
     fn poll_part(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Option<Bytes>>;
 
     /// Begins anew; each try does.
@@ -100,7 +100,7 @@ pub async fn send(
     Box::pin(send_afresh(dialer, origin, head, body, clocks)).await
 }
 
-/// The same over a connection of its own: it is sent once, and no second time for whatever reason.
+/// Sends a request over a connection of its own: once, and no second time for whatever reason.
 pub async fn send_afresh(
     dialer: &Dialer,
     origin: &Origin,
@@ -196,7 +196,7 @@ impl Response {
         poll_fn(|cx| self.connection.poll_piece(cx)).await
     }
 
-    /// From now on the caller watches the silence of the body.
+    /// Turns the idle clock off: from now on the caller itself watches how long the body is silent.
     pub const fn without_idle_clock(&mut self) {
         self.connection.set_unclocked();
     }
@@ -206,7 +206,7 @@ impl Response {
         self.release_at(Instant::now(), pool_size);
     }
 
-    /// The same for whoever has just looked at the clock.
+    /// Does what [`Self::release`] does, for whoever has just looked at the clock.
     pub fn release_at(mut self, now: Instant, pool_size: usize) {
         if self.connection.can_be_kept() {
             self.connection.settle();

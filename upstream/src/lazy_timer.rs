@@ -39,7 +39,7 @@ impl LazyTimer {
     }
 
     fn arm(&mut self, left: Duration, rings: Instant) {
-        // Of no length at all it would ring in the tick that has just passed.
+        // A timer of no length at all would ring in the tick that has just passed.
         let sleep = pingora_timeout::timeout(left.max(Duration::from_millis(1)), future::pending());
         self.0 = Some(Armed { sleep, rings });
     }

@@ -7,7 +7,7 @@ use lettre::transport::smtp::Error;
 use lettre::{AsyncSmtpTransport, AsyncTransport, Message, Tokio1Executor};
 use std::time::Duration;
 
-/// For the whole of one mail.
+/// The time that one mail may take as a whole.
 const WHOLE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

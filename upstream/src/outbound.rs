@@ -71,7 +71,7 @@ impl Outbound {
         Ok(Self { trusted, checked, operator: client().build()? })
     }
 
-    /// For an address that comes from a resource: an admin's word, not the operator's.
+    /// Begins a request to an address out of a resource: an admin's word, not the operator's, so it is checked.
     pub fn request(&self, method: http::Method, url: &str) -> Result<reqwest::RequestBuilder, OutboundError> {
         // The rule is about scheme, host and port; tokens and filters in a query are no part of it.
         let bare = url.split(['?', '#']).next().unwrap_or(url);
@@ -86,7 +86,7 @@ impl Outbound {
         base.host.parse().map_or_else(|_| self.trusted.name(&base.host), |ip| self.trusted.address(ip))
     }
 
-    /// For an address that the operator set or that is a constant here (metadata services): not checked.
+    /// Begins a request to an address that needs no check: the operator's, or a constant here (metadata services).
     pub fn operator_request(&self, method: http::Method, url: &str) -> reqwest::RequestBuilder {
         self.operator.request(method, url)
     }

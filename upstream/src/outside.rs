@@ -61,8 +61,8 @@ impl CheckedCalls {
         Self { dialer, trusted, hosts: Hosts::new(after_errors) }
     }
 
-    /// As `call`, for what is too long to be held: the body streams up, where one is given in the place of the call's own,
-    /// and the answer is the caller's to read. The deadline is that of each wait; no redirect is followed.
+    /// Makes a call that is too long to be held: the body streams up, where one is given in the place of the call's
+    /// own, and the answer is the caller's to read. The deadline is that of each wait; no redirect is followed.
     pub async fn open(&self, call: &OutsideCall, body: Option<StreamedBody>) -> Result<Response, OutsideError> {
         let url = Url::parse(&call.url).map_err(|_| OutsideError::Forbidden("cannot be read".to_owned()))?;
         self.send(call, body, &self.place(&url)?).await

@@ -17,19 +17,19 @@ use tokio::sync::{mpsc, watch};
 
 /// Lines that wait on either side.
 const WAITING: usize = 64;
-/// For a program to end by itself once its input is closed, and again once it was asked to.
+/// The time that a program has to end by itself once its input is closed, and again once it was asked to.
 const LEAVES_WITHIN: Duration = Duration::from_secs(2);
-/// For what it said last, often why it ends, to be read behind its end.
+/// The time in which the last words of a program that has ended are read; they often say why it ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// As the operator named it.
+/// A program, as the operator named it.
 #[derive(Debug)]
 pub struct ProgramSpec {
     pub command: String,
     pub args: Vec<String>,
     /// All that it finds in its environment, beside `PATH`.
     pub env: BTreeMap<String, Secret<String>>,
-    /// As whom it runs; `None`: as the gateway.
+    /// The user that it runs as; `None`: that of the gateway.
     pub user: Option<ProgramUser>,
     /// One for all callers.
     pub shared: bool,
@@ -127,7 +127,7 @@ impl Programs {
         command.envs(self.path.iter().map(|path| ("PATH", path)));
         command.envs(spec.env.iter().map(|(name, value)| (name, value.expose())));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Of a group of its own: what it starts is stopped with it, and what a terminal sends the gateway is not for it.
+        // It has a process group of its own: what it starts is stopped with it, and no signal of a terminal reaches it.
         command.process_group(0).kill_on_drop(true);
         if let Some(user) = spec.user {
             command.uid(user.uid).gid(user.gid);
@@ -151,7 +151,7 @@ impl ProgramInput {
         self.0.send(line).await.is_ok()
     }
 
-    /// The same where nobody waits. `false`: it is gone, or takes nothing at present.
+    /// Sends one line without waiting. `false`: the program is gone, or takes nothing at present.
     pub fn try_send(&self, line: String) -> bool {
         self.0.try_send(line).is_ok()
     }
@@ -218,7 +218,7 @@ impl Attended {
         self.child.wait().await
     }
 
-    /// To it and all that it started.
+    /// Sends a signal to the program and to all that it started.
     fn signal(&self, signal: rustix::process::Signal) {
         let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(group) = group

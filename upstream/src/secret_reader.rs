@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For all calls of one read, tokens included.
+/// The time that all calls of one read may take together, those for tokens included.
 const WITHIN: Duration = Duration::from_secs(15);
 const LONGEST_CODE: usize = 80;
 

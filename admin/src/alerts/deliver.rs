@@ -16,15 +16,15 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// From one channel to the next; whoever takes longer has lost the message to another node.
+/// How long a node may take from one channel to the next; after that another node takes the message over.
 pub const ALERT_LEASE: Duration = Duration::from_secs(15);
-/// Of one channel.
+/// How long the call of one channel's hook may take.
 const WITHIN: Duration = Duration::from_secs(10);
 /// What hooks answer is read to its end, and not looked at.
 const MOST_REPLY: usize = 64 << 10;
 /// Tries without any channel taking it: the last is about an hour behind the first.
 pub(super) const TRIES: u32 = 6;
-/// Between tries, in seconds.
+/// Pauses between tries, in seconds.
 pub(super) const PAUSES: [u64; 5] = [5, 30, 120, 600, 1_800];
 
 /// What came of one channel, to be counted.
@@ -140,7 +140,7 @@ impl DeliveryRun<'_> {
         }
     }
 
-    /// In the audit trail. One that cannot be written costs nobody the message.
+    /// Notes in the audit trail what came of a message. An entry that cannot be written costs nobody the message.
     async fn note(&self, event: &str, lost: &[String]) {
         let told = json!({
             "message": self.message.id,

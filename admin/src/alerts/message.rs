@@ -5,7 +5,7 @@ use gateway_domain::alert::AlertMessage;
 use gateway_domain::resource::alert::AlertKind;
 use serde_json::{Value, json};
 
-/// For programs.
+/// The message as a JSON document, for programs.
 pub(super) fn document(message: &AlertMessage) -> Value {
     json!({
         "event": event(message),
@@ -34,7 +34,7 @@ fn event(message: &AlertMessage) -> &'static str {
     }
 }
 
-/// As Slack reads it, where three characters mean something.
+/// The message in Slack's form, in which `&`, `<` and `>` have a meaning and are written as entities.
 pub(super) fn slack(message: &AlertMessage) -> Value {
     let text = lines(message).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     json!({ "text": text })
@@ -90,7 +90,7 @@ fn rounded(number: f64) -> f64 {
     (number * 100.0).round() / 100.0
 }
 
-/// On one line.
+/// The text on one line: control characters become spaces.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

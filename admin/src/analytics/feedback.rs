@@ -98,7 +98,8 @@ impl RatedCalls {
     }
 }
 
-/// Of the calls that a request for groups asks for: the newest traces with feedback are looked for among the records.
+/// Adds up feedback by the value of `by`, for the calls that a request for groups asks for. The newest traces with
+/// feedback are looked for among the records.
 pub(super) async fn rated(call: &Call, by: &Dimension) -> Result<RatedCalls, Problem> {
     let mut rated = RatedCalls::default();
     let buckets = TimeBuckets::read(&call.query, call.app.now())?;
@@ -138,7 +139,7 @@ pub(super) async fn rated(call: &Call, by: &Dimension) -> Result<RatedCalls, Pro
     };
     let sums = call.app.sums.sums(&query).await?;
     rated.is_partial |= sums.is_partial;
-    // Of a call with several targets only the last is counted, and told of.
+    // A call that tried several targets has a record for each; only the last one counts as the call and is shown.
     for cell in sums.cells.iter().filter(|cell| cell.sums.calls > 0) {
         let Some(opinions) = traces.get(cell.values[1].as_str()) else { continue };
         let (all, calls) = rated.by_value.entry(cell.values[0].clone()).or_default();

@@ -170,7 +170,7 @@ fn told(measures: &[NamedMeasure], stat: &Stat<'_>, hidden: LogFields) -> Map<St
     measures.iter().map(|(name, measure)| ((*name).to_owned(), measure.shown(stat, hidden))).collect()
 }
 
-/// Of the whole range, and of each bucket.
+/// Adds up the sums that were found, for the whole range and for each of its buckets.
 fn stats<'f>(graph: &Graph, found: &'f SumsFound, buckets: usize) -> (Stat<'f>, Vec<Stat<'f>>) {
     let (mut all, mut each) = (Stat::default(), vec![Stat::default(); buckets]);
     for cell in &found.cells {

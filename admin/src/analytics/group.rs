@@ -33,10 +33,10 @@ const COLUMNS: &[(&str, SumMeasure)] = &[
     ("requests_with_feedback", SumMeasure::Rated),
 ];
 
-/// By what calls are put together.
+/// How calls are grouped, and how a group is shown.
 struct Grouping {
     by: Dimension,
-    /// The field of a row that says of what it is.
+    /// The field of a row that holds the value of its group.
     label: &'static str,
     /// Columns that are told unasked.
     columns: &'static [&'static str],

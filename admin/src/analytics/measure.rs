@@ -18,7 +18,7 @@ pub(super) enum SumMeasure {
     InputPerCall,
     OutputPerCall,
     Latency,
-    /// In percent.
+    /// The latency below which this share of the calls stayed, in percent.
     Quantile(u8),
     Users,
     CallsPerUser,
@@ -26,7 +26,7 @@ pub(super) enum SumMeasure {
     ErrorRate,
     SuccessRate,
     Retried,
-    /// As a list, as graphs have it.
+    /// The calls that a retry brought to success, as a list of one entry or none; graphs show them in this form.
     RetriedList,
     FellBack,
     Hits,
@@ -40,7 +40,7 @@ pub(super) enum SumMeasure {
     Feedback,
     /// Calls that anything was thought of.
     Rated,
-    /// Of caches that there are none of yet.
+    /// Always 0: a measure of semantic caches, which do not exist yet.
     Nothing,
 }
 
@@ -67,7 +67,7 @@ impl<'f> Stat<'f> {
         self.sums.merge(&cell.sums);
     }
 
-    /// Of a cell whose first value is a user.
+    /// Adds a cell whose first value is a user.
     pub(super) fn add_user(&mut self, cell: &'f SumCell) {
         self.sums.merge(&cell.sums);
         if let Some(user) = cell.values.first().filter(|user| !user.is_empty() && cell.sums.calls > 0) {
@@ -114,7 +114,7 @@ impl SumMeasure {
         }
     }
 
-    /// As [`Self::of`], and null where what it is made of is kept from whoever asks.
+    /// The value that [`Self::of`] gives, or null where the asker may not see the field of logs that it is made of.
     pub(super) fn shown(self, stat: &Stat<'_>, hidden: LogFields) -> Value {
         if self.field().is_some_and(|field| hidden.contains(field)) { Value::Null } else { self.of(stat) }
     }
@@ -202,7 +202,7 @@ fn percent(part: i64, of: i64) -> Value {
     if of == 0 { Value::Null } else { rounded(float(part) * 100.0 / float(of)) }
 }
 
-/// To two digits.
+/// The number with two decimal places.
 fn rounded(number: f64) -> Value {
     json!((number * 100.0).round() / 100.0)
 }

@@ -7,13 +7,13 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownNames {
     pub(crate) path: &'static str,
-    /// Of the query; others are refused.
+    /// Names that the query string may hold; others are refused.
     pub(crate) query: &'static [&'static str],
-    /// Of the query too, for features that are not in this version.
+    /// Names of the query string whose features are not in this version: they are refused with a message that says so.
     pub(crate) later: &'static [&'static str],
     /// The schema of the body.
     pub(crate) body: Option<fn() -> Value>,
-    /// Of the body, beside its schema.
+    /// Fields that the body may hold beside those of its schema.
     pub(crate) more: &'static [&'static str],
 }
 
@@ -77,7 +77,7 @@ fn id_of(path: &str) -> Option<String> {
     Some(one + "_id")
 }
 
-/// For messages: a client may send any length.
+/// A name as messages show it, cut to a length: a client may send any.
 pub(super) fn shown(name: &str) -> String {
     const MOST: usize = 64;
     match name.char_indices().nth(MOST) {

@@ -123,7 +123,7 @@ impl Query {
     }
 }
 
-/// As it would stand in a query string; empty for what says nothing.
+/// The value as a query string would write it: empty for one that says nothing, `None` for one that has no such form.
 fn written(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some(String::new()),

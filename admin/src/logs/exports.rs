@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Of an organisation, whatever became of them.
+/// Exports that one organisation may have, whatever became of them.
 const MOST_EXPORTS: u64 = 1_000;
-/// Of an organisation, that are waiting or being made.
+/// Exports of one organisation that may be waiting or being made.
 const MOST_OPEN: u32 = 4;
 const TRIES: u32 = 5;
 /// How long a file is there to be fetched.
@@ -104,7 +104,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(json!({"id": export.id, "total": export.request.total, "object": "export"})))
 }
 
-/// In the audit trail, once it is done: who takes logs away, which of them, and where to.
+/// Writes to the audit trail what was done: who takes logs away, which of them, and where to.
 async fn audit(call: &Call, action: &'static str, export: &LogExport) {
     let told = json!({
         "filters": serde_json::from_str::<Value>(&export.request.filters).unwrap_or_default(),

@@ -86,7 +86,7 @@ pub(super) struct LogRange {
     pub(super) to: Option<Timestamp>,
 }
 
-/// As far back as logs are shown.
+/// The range of times that a query asks for, cut to how far back logs are shown.
 pub(super) fn range(call: &Call, q: &Query) -> Result<LogRange, Problem> {
     let (from, to) = (time(q, "time_of_generation_min")?, time(q, "time_of_generation_max")?);
     Ok(LogRange { from: from.max(shown_since(call)), to: to.map(end_of_millisecond) })
@@ -217,7 +217,7 @@ pub(super) fn shown_since(call: &Call) -> Option<Timestamp> {
     Some(call.app.now().plus_micros(days.saturating_mul(-DAY_MICROS)))
 }
 
-/// To the keys of the person who reads.
+/// Narrows a query to the keys of the person who reads.
 fn narrow(call: &Call, query: &mut LogQuery) {
     let snapshot = call.snapshot();
     let own = snapshot.keys().filter(|k| k.owner.is_some() && k.owner == call.actor.user).map(|k| k.id);

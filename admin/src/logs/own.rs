@@ -105,7 +105,7 @@ struct OwnPlace<'a> {
 
 /// A record but for its id and its time.
 struct OwnRecord {
-    /// By which it is known when it comes again.
+    /// The name of its span, by which the record is known when it comes again; `None`: it names no span.
     span: Option<Uuid>,
     record: LogRecord,
 }
@@ -189,7 +189,7 @@ impl OwnPlace<'_> {
         Ok(OwnRecord { span, record })
     }
 
-    /// As it is named, else as the address says.
+    /// The provider that the client names, else the known one with the host of `url`.
     fn provider(&self, field: &str, named: Option<&str>, url: &str) -> Result<OwnProvider, Problem> {
         let Some(named) = named.filter(|named| !named.is_empty()) else {
             let host = host(url);
@@ -211,7 +211,7 @@ impl OwnPlace<'_> {
 }
 
 struct OwnProvider {
-    /// Of a provider of the workspace, or empty.
+    /// The slug of a provider of the workspace; empty where none of them is named.
     slug: String,
     family: String,
 }
@@ -228,7 +228,7 @@ fn host(url: &str) -> Option<String> {
     host_of(url.split('?').next().unwrap_or_default())
 }
 
-/// Without what its query may hold of secrets.
+/// Checks the address of a call and masks what its query may hold of secrets.
 fn url(field: &str, given: &str) -> Result<String, Problem> {
     const RULE: &str = "must be the address or the path that was called, without a user name";
     bounded(field, given, LONGEST_URL)?;

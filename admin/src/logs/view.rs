@@ -247,8 +247,8 @@ fn option_index(path: &str) -> Option<u32> {
     path.strip_suffix(']')?.rsplit_once('[')?.1.parse().ok()
 }
 
-/// Of a call that a provider answered without telling its usage, nobody knows what it used; one that was refused, or
-/// was never sent, used nothing. The store filters by the same rule.
+/// Whether a call is known to have used nothing: it was refused, or never sent. If a provider answered without telling
+/// its usage, nobody knows what the call used. The store filters by the same rule.
 fn is_without_use(r: &LogRecord) -> bool {
     r.usage().is_none() && (r.provider.is_empty() || r.status >= 400)
 }

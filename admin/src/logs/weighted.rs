@@ -45,7 +45,7 @@ impl Opinions {
     }
 }
 
-/// In the order in which they were told, the newest trace first.
+/// Adds opinions up for each trace. The traces are in the order in which they were told of, the newest first.
 pub(crate) fn by_trace(found: &[TraceFeedback]) -> Vec<(&str, Opinions)> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut traces: Vec<(&str, Opinions)> = Vec::new();
@@ -59,7 +59,8 @@ pub(crate) fn by_trace(found: &[TraceFeedback]) -> Vec<(&str, Opinions)> {
     traces
 }
 
-/// To the traces whose average lies within the bounds, of what was told since `from`. `None`: no record matches.
+/// Narrows a query to traces whose average lies within the bounds; only feedback since `from` counts. `None`: no record
+/// matches.
 pub(super) async fn narrow(
     call: &Call,
     q: &Query,

@@ -10,7 +10,7 @@ pub use carried::Conversion;
 use super::text::{DocumentBounds, parse_yaml, write};
 use crate::problem::Problem;
 
-/// Whose file it is.
+/// The product whose configuration file is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignFile {
     /// `model_list`, `router_settings`, `litellm_settings`, `general_settings` of LiteLLM's proxy.

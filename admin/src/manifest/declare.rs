@@ -1,4 +1,4 @@
-//! From stored rows to the document, one declaration at a time: of what is written nothing is kept but the names of secrets.
+//! Turns stored rows into the document, one declaration at a time: of what is written only names of secrets are kept.
 
 use super::difference::StoredDeclaration;
 use super::item::{Declarer, ItemName, Portable};

@@ -138,7 +138,7 @@ pub(super) struct PlannedRow {
     pub(super) stored: Stored,
     pub(super) versions: Vec<StoredVersion>,
     pub(super) action: Action,
-    /// As the audit trail keeps it, secrets blotted out.
+    /// The declaration's fields for the audit trail, with secrets blotted out.
     pub(super) told: Map<String, Value>,
     pub(super) changes: Vec<FieldChange>,
     pub(super) check: LateCheck,

@@ -1,4 +1,4 @@
-//! From the document to what would be written: each declaration read as the Admin API reads it, on top of what is stored.
+//! Works out what a document would write: each declaration is read as the Admin API reads it, on top of what is stored.
 //! Nothing is written here.
 
 use super::item::{Assumed, PlannedRow, Planning, within};
@@ -23,7 +23,7 @@ pub(super) struct DocumentPlan {
     /// Declarations whose secrets are not known.
     pub(super) unknown: Vec<Assumed>,
     pub(super) missing_secrets: BTreeSet<String>,
-    /// Of keys that get one.
+    /// Secrets of the keys that get a new one because the document has none, by the id of the key.
     pub(super) made: BTreeMap<Uuid, String>,
 }
 
@@ -40,7 +40,7 @@ impl Live for Frozen {
     }
 }
 
-/// The same call, in front of another state of things.
+/// A copy of the call that sees `snapshot` as the configuration in force.
 fn before(call: &Call, snapshot: &Arc<Snapshot>) -> Call {
     let app = App { live: Arc::new(Frozen(snapshot.clone())), ..(*call.app).clone() };
     Call {

@@ -25,7 +25,7 @@ pub(super) struct UnmentionedRow<'s> {
     stored: &'s Stored,
 }
 
-/// In the order of their lists and names.
+/// Rows that the document does not name though it has the list of their kind, ordered by list, then by name.
 pub(super) fn unmentioned<'s>(
     manifest: &Manifest,
     stored: &'s StoredRows,

@@ -111,7 +111,7 @@ impl ConfigurationReport {
 /// What is stored and in none of the lists that the document has.
 pub(super) const UNMENTIONED: &str = "unmentioned";
 
-/// As a person reads it: one line for each resource, and one below it for each field.
+/// The report for a person to read: one line for each resource, and one below it for each field.
 impl fmt::Display for ConfigurationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for change in &self.changes {

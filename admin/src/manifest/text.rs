@@ -15,9 +15,9 @@ const HEAD: &str =
 /// How much a document may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DocumentBounds {
-    /// Of somebody who sends it.
+    /// Bounds for what a client sends to the Admin API.
     Client,
-    /// Of whoever runs the gateway.
+    /// Bounds for a file of whoever runs the gateway.
     Operator,
 }
 

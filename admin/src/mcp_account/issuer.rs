@@ -231,7 +231,7 @@ async fn issuer_document(app: &App, issuer: &str) -> Result<IssuerDocument, Stri
 }
 
 fn checked(app: &App, found: IssuerDocument, resource: String, scope: Option<&str>) -> Result<AccountIssuer, String> {
-    // Without it a code that is caught on its way is as good as a token; `plain` protects nothing.
+    // Without PKCE a code that is caught on its way is as good as a token; `plain` protects nothing.
     if !found.code_challenge_methods_supported.iter().any(|method| method == "S256") {
         return Err("its authorisation server does not take proof of who asked (PKCE with S256)".to_owned());
     }

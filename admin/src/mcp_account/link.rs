@@ -37,7 +37,7 @@ impl ConnectLink {
     }
 }
 
-/// Whose account is meant, and where.
+/// The person whose account is to be connected, and the integration that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectFor {
     pub org: OrgId,

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 /// Longer than a token endpoint is waited for. After a renewal that failed nobody tries for the rest of it, while the token that is
 /// there holds.
 const CLAIM_MICROS: i64 = 20 * 1_000_000;
-/// For so long whoever else asks on this node hears that a renewal failed, instead of trying it again.
+/// How long after a renewal failed others on this node are told so, instead of trying it again.
 const FAILED_MICROS: i64 = 2 * 1_000_000;
 
 /// Why there is none.

@@ -43,7 +43,7 @@ impl HeldTokens {
         Some(held)
     }
 
-    /// As it is sent.
+    /// The access token with the server that it is for, in the form that calls send it in.
     pub(crate) fn sent(&self) -> TokenSent<'_> {
         TokenSent { server: &self.server, access: &self.access, asked: &self.asked }
     }

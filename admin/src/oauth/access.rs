@@ -44,7 +44,7 @@ pub struct AccessToken {
     pub audience: String,
     pub scopes: McpGrant,
     pub expires_at: Timestamp,
-    /// From this state of the configuration on the grant is known, if it still stands.
+    /// The revision that brought the grant: a node that has come this far and does not have it knows that it was ended.
     pub known_from: Revision,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn claims(
     Ok((id, claims))
 }
 
-/// For who lets requests in.
+/// Checks an access token and reads what it opens, for whoever lets requests in.
 pub fn read_access_token(
     snapshot: &Snapshot,
     issuer: &str,

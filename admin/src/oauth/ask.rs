@@ -18,7 +18,7 @@ pub(super) struct AuthorizeAsk {
     pub(super) vouched_by: Option<String>,
     pub(super) redirect_uri: String,
     pub(super) state: Option<String>,
-    /// Of PKCE, S256.
+    /// The code challenge of PKCE, made with the method S256.
     pub(super) challenge: String,
     pub(super) server: String,
     pub(super) scope: String,

@@ -80,7 +80,7 @@ async fn asked(visit: &OauthVisit, form: &OauthForm) -> Result<AuthorizeAsk, Oau
     }
     let challenge = form.required("code_challenge")?;
     let is_digest = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-    // Without a method it would be `plain` (RFC 7636, 4.3).
+    // A missing method would mean `plain` (RFC 7636, 4.3).
     if form.text("code_challenge_method") != Some("S256") || challenge.len() != 43 || !challenge.bytes().all(is_digest)
     {
         return Err(OauthFault::request("code_challenge must be a SHA-256 digest, with code_challenge_method=S256"));

@@ -74,14 +74,14 @@ fn brought(visit: &OauthVisit, form: &OauthForm) -> Result<BroughtClient, OauthF
     Ok(BroughtClient { id, secret: Some(secret), by_header: true })
 }
 
-/// As the header has them, each written as in a form.
+/// Decodes the id or the secret in the header, each of which is encoded as in a form.
 fn decoded(text: &str) -> String {
     let form = format!("x={}", text.replace('&', "%26").replace(';', "%3B"));
     let value = form_urlencoded::parse(form.as_bytes()).next().map(|(_, value)| value);
     value.map(Cow::into_owned).unwrap_or_default()
 }
 
-/// In the same time wherever they differ.
+/// Compares in constant time: how long it takes does not tell where the two differ.
 fn is_same(one: &KeyHash, other: &KeyHash) -> bool {
     one.0.iter().zip(&other.0).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }

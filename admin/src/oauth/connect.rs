@@ -37,7 +37,7 @@ const LASTS_MICROS: i64 = 600 * 1_000_000;
 struct ConnectPage {
     id: Uuid,
     browser: String,
-    /// Of the link, so that no page of one serves another.
+    /// The text of the link, so that the page of one link serves no other.
     link: String,
     signed_by: Option<SignedBy>,
     at: Option<AccountIssuer>,
@@ -56,7 +56,7 @@ pub(super) struct ConnectFlow {
     pub(super) server: String,
     pub(super) at: AccountIssuer,
     pub(super) client: AccountClient,
-    /// Of PKCE.
+    /// The code verifier of PKCE.
     pub(super) verifier: String,
     until: Timestamp,
 }
@@ -194,7 +194,7 @@ async fn by_key(visit: &OauthVisit, form: &OauthForm, link: (&str, &ConnectLink)
     show(visit, link.0, link.1, Some(signed_by)).await
 }
 
-/// To the provider of the organisation, and back to the link with a session.
+/// Sends the browser to the provider of the organisation, which leads it back to the link with a session.
 fn elsewhere(visit: &OauthVisit, (text, link): (&str, &ConnectLink)) -> Result<Reply, OauthFault> {
     let snapshot = visit.app().live.snapshot();
     let org = snapshot.org(link.org).filter(|org| org.sign_on.is_some());
@@ -207,7 +207,7 @@ fn elsewhere(visit: &OauthVisit, (text, link): (&str, &ConnectLink)) -> Result<R
     Ok(Reply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, start))
 }
 
-/// To the server's own sign-in.
+/// Sends the browser to the server's own sign-in.
 async fn leave(visit: &OauthVisit, link: ConnectLink, page: ConnectPage) -> Result<Reply, OauthFault> {
     let (app, now) = (visit.app(), visit.visit.now);
     let snapshot = app.live.snapshot();
@@ -253,7 +253,7 @@ fn location(flow: &ConnectFlow, public: &str) -> String {
         .append_pair("resource", &flow.at.resource);
     if let Some(scope) = &flow.at.scope {
         query.append_pair("scope", scope);
-        // Without it servers of OpenID give nothing that renews (OpenID Connect Core 1.0, 11).
+        // Without this prompt, servers of OpenID give nothing that renews (OpenID Connect Core 1.0, 11).
         if scope.split(' ').any(|word| word == "offline_access") {
             query.append_pair("prompt", "consent");
         }

@@ -13,7 +13,7 @@ use crate::mcp_sync::learn_anew;
 use crate::reply::Reply;
 use gateway_domain::ports::McpAccountId;
 
-/// Of an organisation.
+/// Accounts that one organisation may have.
 const MOST_ACCOUNTS: u64 = 50_000;
 const LONGEST_CODE: usize = 4 * 1024;
 

@@ -46,7 +46,7 @@ fn by_key(visit: &OauthVisit, form: &OauthForm, ticket: AuthorizeTicket) -> Resu
     authorize::show(visit, ticket.ask, Some(signed_by))
 }
 
-/// To the provider of an organisation, and back to this page with a session.
+/// Sends the browser to the provider of an organisation, which leads it back to this page with a session.
 fn elsewhere(visit: &OauthVisit, form: &OauthForm, ticket: &AuthorizeTicket) -> Result<Reply, OauthFault> {
     let organisation = form.at_most("organisation", LONGEST_ORGANISATION)?;
     let organisation = organisation.ok_or_else(|| OauthFault::request("organisation is required"))?;

@@ -27,7 +27,7 @@ impl OauthFault {
         Self::bad("invalid_request", told)
     }
 
-    /// Of a code or a refresh token: why it is none is nobody's to learn.
+    /// A code or a refresh token is refused; nobody is told why it is no good.
     pub(super) fn grant() -> Self {
         Self::bad("invalid_grant", "the code or token is not good, or not for this client")
     }

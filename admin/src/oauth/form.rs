@@ -12,8 +12,8 @@ const MOST_NAMES: usize = 40;
 pub(super) struct OauthForm(BTreeMap<String, String>);
 
 impl OauthForm {
-    /// Of a body. Only a form is one: a page of another origin could send other kinds unasked just as well, but what is read
-    /// here must not depend on which.
+    /// Reads the form in a body and takes no other kind of content: a page of another origin could send other kinds
+    /// unasked just as well, but what is read here must not depend on which.
     pub(super) fn of_body(visit: &Visit) -> Result<Self, OauthFault> {
         let kind = visit.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim();

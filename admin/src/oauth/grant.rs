@@ -142,7 +142,7 @@ fn row(app: &App, ticket: &AuthorizeTicket, signer: &Signer, place: WorkspaceId)
     })
 }
 
-/// For the audit trail.
+/// What the audit trail is told of a grant.
 fn told(ticket: &AuthorizeTicket) -> Map<String, Value> {
     let ask = &ticket.ask;
     [("client_id", json!(ask.client_id)), ("server", json!(ask.server)), ("scope", json!(ask.scope))]
@@ -167,7 +167,7 @@ async fn oldest(app: &App, signer: &Signer) -> Result<Option<Stored>, OauthFault
     Ok(stored.map(|row| tombstone(row, app.now())).transpose()?)
 }
 
-/// As it stands in the store: this node may not have heard of it yet, or not yet of its end.
+/// The grant's row in the store: this node may not have heard of the grant yet, or not yet of its end.
 pub(super) async fn stored(app: &App, org: OrgId, grant: GrantId) -> Result<Option<Stored>, OauthFault> {
     Ok(app.directory.get(Kind::McpGrant, org, None, &grant.to_string()).await?)
 }

@@ -5,14 +5,14 @@ use super::redirect;
 use gateway_domain::id::OrgId;
 use serde::{Deserialize, Serialize};
 
-/// Of a name, which may be an address.
+/// Bytes of a client's id, which may be an address.
 pub(super) const LONGEST_ID: usize = 400;
 pub(super) const LONGEST_NAME: usize = 100;
 pub(crate) const MOST_REDIRECTS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KnownClient {
-    /// As it calls itself.
+    /// What the client calls itself, or what the admin who made it calls it.
     pub(super) name: String,
     pub(super) redirect_uris: Vec<String>,
     /// The host that says all this of it; `None`: it says so itself, and could be anybody.

@@ -51,7 +51,7 @@ pub(super) async fn server(visit: OauthVisit) -> Result<Reply, OauthFault> {
     Ok(Reply::json(document(&visit)?))
 }
 
-/// The same with what readers of such documents insist on. Nobody is given an id token.
+/// The metadata of [`server`] with what readers of OpenID documents insist on. Nobody is given an id token.
 pub(super) async fn openid(visit: OauthVisit) -> Result<Reply, OauthFault> {
     let mut document = document(&visit)?;
     document["subject_types_supported"] = json!(["public"]);

@@ -72,7 +72,7 @@ impl OauthPace {
         let address = network(from);
         if seen.len() >= MOST_ADDRESSES && !seen.contains_key(&address) {
             seen.retain(|_, counted| !counted.is_over(now));
-            // From so many at once nobody is told apart any more: the count begins anew for all.
+            // So many addresses at once are not told apart any more: the count begins anew for all.
             if seen.len() >= MOST_ADDRESSES {
                 seen.clear();
             }

@@ -19,7 +19,7 @@ dt{color:#aaa}.note{background:#4a3c10}}";
 /// Which organisations have a provider where people sign in.
 pub(super) enum SignOns {
     None,
-    /// By its slug.
+    /// The only one there is, by its slug.
     One(String),
     /// Which there are is not told to everybody.
     Several,

@@ -82,7 +82,7 @@ pub(super) fn shown(text: &str) -> String {
     }
 }
 
-/// The same as a source of a content security policy: a form of ours may lead there.
+/// The address as a source of a content security policy, since a form of ours may lead there.
 pub(super) fn policy_source(text: &str) -> String {
     let Ok(url) = Url::parse(text) else { return "'none'".to_owned() };
     match (url.scheme(), url.host()) {

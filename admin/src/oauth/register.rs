@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-/// In the whole installation.
+/// Clients in the whole installation.
 const MOST_CLIENTS: u64 = 10_000;
-/// At the bound one that has waited for so long makes room.
+/// When there are that many, one that was not used at all for so long makes room.
 const IDLE_MICROS: i64 = 3_600 * 1_000_000;
 
 /// What is not listed is not read, as the RFC wants it.

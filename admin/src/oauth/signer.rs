@@ -28,7 +28,8 @@ pub(super) struct Signer {
     pub(super) by_session: bool,
 }
 
-/// By the key that was typed into a page. One that is no key of a person in force is counted and told of; `path`: where.
+/// The signer that the key typed into a page stands for. A key that is unknown or not in force is counted and told of;
+/// `path`: where it was typed.
 pub(super) fn of_typed(visit: &OauthVisit, form: &OauthForm, path: String) -> Result<SignedBy, OauthFault> {
     const UNKNOWN: &str = "this is no key of a person that is in force";
     let (app, now, client) = (visit.app(), visit.visit.now, visit.visit.client);
@@ -70,7 +71,7 @@ fn is_in_force(key: &Key, now: Timestamp) -> bool {
         && key.expires_at.is_none_or(|until| until > now)
 }
 
-/// As they stand now.
+/// The key and the person behind a sign-in as they stand now; `None`: one of them is no longer in force.
 pub(super) fn standing(snapshot: &Snapshot, signed_by: SignedBy, now: Timestamp) -> Option<Signer> {
     let key = snapshot.key_by_id(signed_by.key).filter(|key| is_in_force(key, now))?;
     let person = snapshot.person(UserId(key.owner?)).filter(|person| person.active && person.org == key.org)?;

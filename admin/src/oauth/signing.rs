@@ -20,7 +20,7 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Within this every node has heard of a change, or serves nobody.
+/// Within this time every node has heard of a change, or it serves nobody.
 const HEARD_MICROS: i64 = 10 * 1_000_000;
 /// Longer than any token lives that a key has signed.
 pub(super) const OVER_MICROS: i64 = 3_600 * 1_000_000;
@@ -107,7 +107,7 @@ pub(super) fn superseded(snapshot: &Snapshot, now: Timestamp, all: bool) -> Vec<
     old.cloned().collect()
 }
 
-/// As they are stored, marked as deleted.
+/// The rows of these keys as they are stored, marked as deleted.
 pub(super) async fn gone(app: &App, keys: &[Arc<SavedSigningKey>]) -> Result<Vec<Stored>, Problem> {
     let (mut rows, now) = (Vec::new(), app.now());
     for key in keys {
@@ -118,7 +118,7 @@ pub(super) async fn gone(app: &App, keys: &[Arc<SavedSigningKey>]) -> Result<Vec
     Ok(rows)
 }
 
-/// By the operator's hand: another key signs from now on. `at_once`: what those before have signed opens nothing any more.
+/// Lets another key sign from now on, as the operator asks. `at_once`: what earlier keys signed opens nothing any more.
 pub async fn rotate_signing_key(app: &App, at_once: bool) -> Result<String, Problem> {
     let snapshot = app.live.snapshot();
     let org = snapshot.first_org().ok_or_else(|| internal("nothing was set up yet"))?.id;

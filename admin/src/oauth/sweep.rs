@@ -15,7 +15,7 @@ const DAY_MICROS: i64 = 86_400 * 1_000_000;
 /// A code can be told as brought twice for so long.
 const CODES_MICROS: i64 = DAY_MICROS;
 const CLIENTS_MICROS: i64 = 30 * DAY_MICROS;
-/// Of one round.
+/// Grants that are ended in one round.
 const MOST: u32 = 500;
 
 pub(crate) async fn sweep(app: &App, now: Timestamp) -> Result<(), Problem> {
@@ -41,7 +41,7 @@ pub(crate) async fn sweep(app: &App, now: Timestamp) -> Result<(), Problem> {
         };
         commit(app, seen, decide).await?;
     }
-    // Behind the grants themselves: one that could not be ended is found again.
+    // Forgotten after the grants themselves have ended: one that could not be ended is found again.
     for grant in ended {
         store.end_grant(grant.grant).await?;
     }

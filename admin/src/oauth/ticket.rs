@@ -14,7 +14,7 @@ use uuid::Uuid;
 const PURPOSE: &str = "oauth page";
 const LASTS_MICROS: i64 = 600 * 1_000_000;
 
-/// With which key of theirs somebody showed who they are.
+/// The key by which somebody showed who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SignedBy {
     pub(super) key: KeyId,

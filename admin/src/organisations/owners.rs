@@ -18,12 +18,12 @@ const MOST_OWNERS: usize = 20;
 pub(super) struct OwnersEdit {
     org: OrgId,
     wanted: BTreeSet<String>,
-    /// Of those who are wanted or were owners, as they were stored.
+    /// The people who are wanted or were owners, in the state in which they were stored.
     read: Vec<Stored>,
 }
 
 impl OwnersEdit {
-    /// Of an organisation that has nobody yet.
+    /// The owners of a new organisation, which has no people yet; `given` are their addresses.
     pub(super) fn of_new(org: OrgId, given: Vec<String>) -> Result<Self, Problem> {
         if given.len() > MOST_OWNERS {
             return Err(bad("owners", format_args!("must hold at most {MOST_OWNERS} addresses")));

@@ -259,7 +259,7 @@ fn check_capabilities(given: &[GivenCapability]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// As a file tells them.
+/// Puts the switches into the fields of a declaration, as a configuration file holds them.
 pub(super) fn declare_switches(switches: &Switches, fields: &mut Map<String, Value>) {
     let told = |kind: &str, member: &str| -> Vec<Value> {
         let all = switches.0.get(kind).into_iter().flatten();
@@ -269,7 +269,7 @@ pub(super) fn declare_switches(switches: &Switches, fields: &mut Map<String, Val
     put(fields, "skills", told(SKILL, "id"));
 }
 
-/// As a file gives them.
+/// Reads the switches that a configuration file declares.
 pub(super) fn read_switches(
     capabilities: Option<Vec<GivenCapability>>,
     skills: Option<Vec<GivenSkill>>,

@@ -166,7 +166,7 @@ impl OpenToUsers for AgentServer {
     }
 }
 
-/// By slug or id.
+/// Finds an agent integration by slug or id.
 fn integration_of(named: &str, call: &Call) -> Result<AgentIntegrationId, Problem> {
     let snapshot = call.snapshot();
     let id = Uuid::parse_str(named).ok();
@@ -175,7 +175,7 @@ fn integration_of(named: &str, call: &Call) -> Result<AgentIntegrationId, Proble
     Ok(found.ok_or_else(|| bad("agent_integration_id", "names no agent integration"))?.id)
 }
 
-/// The same that the proxy port tells.
+/// Shows the agent's public card, the one that clients get on the proxy port.
 async fn card(call: Call) -> Result<Reply, Problem> {
     let row = locate::<AgentServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();

@@ -179,7 +179,8 @@ impl AlertEdit {
     }
 }
 
-/// The same calls are not told twice; a budget is told once a day.
+/// The usual minutes between two messages of a rule: its window, so that the same calls are not told twice, or a day
+/// for a budget.
 const fn cool_down(kind: AlertKind, window: u32) -> u32 {
     if matches!(kind, AlertKind::Budget) { AlertRule::DAY } else { window }
 }
@@ -343,7 +344,7 @@ async fn show(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(view))
 }
 
-/// Of one level: the organisation's where only that is named. They are few, so that pages are cut here.
+/// Lists the rules of one level: the organisation's where only that is named. They are few, so that pages are cut here.
 async fn list(call: Call) -> Result<Reply, Problem> {
     let (workspace, organisation) = (call.query.text("workspace_id"), call.query.text("organisation_id"));
     if organisation.is_some_and(|id| id != call.actor.org.to_string()) {

@@ -188,7 +188,7 @@ impl Resource for ApiKey {
     type Create = Create;
     type Patch = Patch;
 
-    /// Without its secret: hash and mask are put in by [`create`], the only place that sees it.
+    /// Makes the row without its secret: hash and mask are put in by [`create`], the only place that sees the secret.
     fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
@@ -557,8 +557,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call).await?)))
 }
 
-/// For an actor who may list some kinds only: the store does not know kinds, the snapshot does. Leaves the
-/// ids of this page in `query` and returns how many there are in all.
+/// Narrows a list for an actor who may list some kinds only: the store does not know kinds, the snapshot does. Leaves
+/// the ids of this page in `query` and returns how many there are in all.
 fn narrow(call: &Call, named: Option<WorkspaceId>, paging: Paging, query: &mut ResourceQuery) -> u64 {
     let snapshot = call.snapshot();
     let shown = snapshot.keys().filter(|k| {

@@ -96,7 +96,7 @@ pub(crate) struct Declaring<'a> {
 pub(crate) struct Assuming<'a> {
     pub(crate) call: &'a Call,
     pub(crate) names: &'a DeclaredNames,
-    /// On the machine itself, and not over the Admin API.
+    /// The document is read on the machine itself, by the operator, and not over the Admin API.
     pub(crate) by_operator: bool,
     /// Secrets of keys that were made because the file has none.
     pub(crate) made: &'a RefCell<BTreeMap<Uuid, String>>,

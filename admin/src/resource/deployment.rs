@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Of an organisation.
+/// Deployments that one organisation may have.
 const MOST: usize = 100;
 const MOST_WORKSPACES: usize = 1_000;
 
@@ -260,7 +260,7 @@ fn check_labels(doc: &Deployment) -> Result<(), Problem> {
     doc.source_type.as_ref().map_or(Ok(()), |source| Ok(check_name("source_type", source)?))
 }
 
-/// In the order given; each once.
+/// Reads the workspaces, in the order given and each once; `None`: all of them.
 fn workspaces(
     all: Option<bool>,
     listed: Option<Vec<String>>,

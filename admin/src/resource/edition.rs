@@ -66,7 +66,7 @@ fn read<T: DeserializeOwned>(stored: &StoredVersion) -> Result<KeptVersion<T>, P
     Ok(KeptVersion { number, edition: serde_json::from_str(&stored.doc).map_err(internal)? })
 }
 
-/// By number or id.
+/// Finds a version by its number or id.
 pub(super) fn pick<T>(versions: Vec<KeptVersion<T>>, name: &str) -> Result<KeptVersion<T>, Problem> {
     let found = versions.into_iter().find(|v| v.number.to_string() == name || v.edition.id.to_string() == name);
     found.ok_or_else(|| missing("version"))

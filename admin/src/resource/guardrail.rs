@@ -235,7 +235,7 @@ fn brief(row: &Row<GuardrailDocument>) -> Map<String, Value> {
     view
 }
 
-/// Of one level: the organisation's where only that is named.
+/// Lists the guardrails of one level: the organisation's where only that is named.
 async fn list(call: Call) -> Result<Reply, Problem> {
     let (workspace, organisation) = (call.query.text("workspace_id"), call.query.text("organisation_id"));
     if organisation.is_some_and(|id| id != call.actor.org.to_string()) {

@@ -64,7 +64,7 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) struct Create {
     email: String,
     role: OrgRole,
-    /// Without one, somebody of the organisation who gets a seat later.
+    /// Seats that come with the invite; without one, somebody of the organisation is invited who gets a seat later.
     #[serde(default)]
     workspaces: Vec<SeatInput>,
     workspace_api_key_details: Option<KeyDetails>,

@@ -109,7 +109,7 @@ pub(super) enum Sent {
     Many(Vec<Map<String, Value>>),
 }
 
-/// With where it stands in the body, a dot at the end.
+/// An item with its place in the body, a dot at the end.
 type Item = (String, Map<String, Value>);
 
 impl Sent {
@@ -180,7 +180,7 @@ fn rate(under: &str, item: Map<String, Value>, shape: Shape) -> Result<RateLimit
 /// Fields that reads add, so clients send them back.
 const SHOWN: &[&str] = &["id", "current_usage", "last_reset_at", "status"];
 
-/// On top of the one of its type, if there is one.
+/// Reads a budget on top of the stored one of its type, if there is one.
 fn budget(under: &str, item: Map<String, Value>, before: &[Budget], now: Timestamp) -> Result<Budget, Problem> {
     let mut body = Body(item);
     for name in SHOWN {
@@ -259,7 +259,7 @@ pub(super) async fn count<R: Resource>(call: &Call, rows: &[Row<R>], views: &mut
     count_all(call, &holders, views).await
 }
 
-/// The same with a holder for each view, `usage_limits` of the view a list or not.
+/// Puts what was used into views, each with its holder; `usage_limits` of a view is a list or a single budget.
 pub(super) async fn count_all(call: &Call, holders: &[(Holder, &Limits)], views: &mut [Value]) -> Result<(), Problem> {
     let mut asked = Vec::new();
     let mut places = Vec::new();

@@ -65,7 +65,7 @@ pub(super) struct GivenSwitch {
     #[serde(rename = "type")]
     kind: String,
     enabled: Flag,
-    /// Of a tool whose definitions are pinned: the digest of what it is now.
+    /// The digest of a tool's present definition, by which it is accepted; only where definitions of tools are pinned.
     accept_definition: Option<String>,
 }
 
@@ -105,11 +105,11 @@ impl Switched for McpServer {
     }
 }
 
-/// Whose switches are shown beside what was found.
+/// What was found at an MCP server, and the switches that are shown beside it.
 struct ShownOffers<'a> {
     sync: &'a McpSync,
     integration: &'a Switches,
-    /// Of the server, where one is asked about.
+    /// The switches of the server; `None`: the question is about the integration.
     server: Option<&'a Switches>,
     /// `None`: definitions are not pinned, or not told of here.
     accepted: Option<&'a AcceptedTools>,
@@ -249,13 +249,13 @@ fn check_switches(given: &[GivenSwitch]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// As a file tells them.
+/// The switches as a configuration file holds them.
 pub(super) fn declare_switches(switches: &Switches) -> Vec<Value> {
     let each = switches.0.iter().flat_map(|(kind, names)| names.iter().map(move |(name, on)| (kind, name, on)));
     each.map(|(kind, name, on)| json!({"name": name, "type": kind, "enabled": on})).collect()
 }
 
-/// As a file gives them.
+/// Reads the switches that a configuration file declares.
 pub(super) fn read_switches(given: Vec<GivenSwitch>) -> Result<Switches, Problem> {
     check_switches(&given)?;
     let mut switches = Switches::default();

@@ -81,7 +81,7 @@ fn shown(grant: &StoredGrant, call: &Call) -> Value {
     })
 }
 
-/// From the answer on no token of theirs opens anything.
+/// Ends grants: once this is answered, no token of theirs opens anything.
 async fn end(call: Call) -> Result<Reply, Problem> {
     let only = call.query.parsed::<Uuid>("grant_id", "must be a grant's id")?;
     let mut all = found(&call, Action::Update).await?;

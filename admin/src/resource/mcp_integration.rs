@@ -95,7 +95,7 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// With the accounts that people connected.
+/// Removes an integration together with the accounts that people connected.
 async fn remove(call: Call) -> Result<Reply, Problem> {
     let app = call.app.clone();
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Delete).await?;
@@ -362,7 +362,7 @@ fn learn(doc: &mut McpIntegration, probed: Probed, first: bool) -> BTreeSet<Stri
     }
 }
 
-/// For the audit trail: tools that are hidden until somebody accepts what they are now.
+/// What the audit trail is told: the tools that are hidden until somebody accepts what they are now.
 fn changes(tools: &BTreeSet<String>) -> Map<String, Value> {
     if tools.is_empty() { Map::new() } else { Map::from_iter([("changed_definitions".to_owned(), json!(tools))]) }
 }

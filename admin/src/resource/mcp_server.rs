@@ -176,7 +176,7 @@ impl Resource for McpServer {
     }
 }
 
-/// By slug or id.
+/// Finds an MCP integration by slug or id.
 fn integration_of(named: &str, call: &Call) -> Result<McpIntegrationId, Problem> {
     let snapshot = call.snapshot();
     let id = Uuid::parse_str(named).ok();
@@ -274,7 +274,7 @@ impl OpenToUsers for McpServer {
     }
 }
 
-/// With who has an account where one is needed.
+/// Lists the users of a server, and tells which of them have an account where one is needed.
 async fn users(call: Call) -> Result<Reply, Problem> {
     let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let connected = connections::connected(&call, &row).await?;

@@ -91,7 +91,7 @@ impl Resource for Member {
 
     fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
         row.doc.role = input.role;
-        // From now on it is the admin's, whatever groups and claims say.
+        // The role is the admin's from now on, whatever groups and claims say.
         (row.doc.by_group, row.doc.by_sign_on) = (false, false);
         Ok(())
     }

@@ -82,7 +82,7 @@ impl Resource for MadeClient {
     type Create = NewOauthClient;
     type Patch = OauthClientPatch;
 
-    /// Without a secret: whoever makes one that has one adds it.
+    /// Makes the row without a secret: whoever makes a client that has one adds it.
     fn create(input: NewOauthClient, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_description(input.description.as_deref())?;
@@ -176,7 +176,8 @@ fn made(row: &Row<MadeClient>, secret: Option<&str>) -> Value {
     told
 }
 
-/// With what people allowed it: from the answer on no token of its opens anything, and none is made of what it holds.
+/// Removes a client with all that people allowed it: once this is answered, no token of the client opens anything, and
+/// nothing that it holds gets it a new one.
 async fn remove(call: Call) -> Result<Reply, Problem> {
     let id = locate::<MadeClient>(&call, None, Action::Delete).await?.id;
     mcp_grants::end_of_client(&call, &id.to_string()).await?;

@@ -21,7 +21,7 @@ use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
 use serde_json::{Map, Value, json};
 pub(super) use settings::GivenConfigurations;
 
-/// Of a new integration, or of one that is tried out.
+/// What a request says of a new integration, or of one that is tried out.
 pub(super) struct GivenOutbound {
     pub(super) url: String,
     pub(super) auth_type: String,
@@ -35,7 +35,7 @@ impl GivenOutbound {
         self.read_beside_url(home, call)
     }
 
-    /// As [`Self::read`], for whoever has looked at the address.
+    /// Reads the settings like [`Self::read`], for a caller that has checked the address already.
     pub(super) fn read_beside_url(self, home: Option<WorkspaceId>, call: &Call) -> Result<OutboundSettings, Problem> {
         let mut settings = OutboundSettings::new(self.url, auth(&self.auth_type, call)?);
         if let Some(given) = self.configurations {
@@ -50,7 +50,7 @@ impl GivenOutbound {
     }
 }
 
-/// Of a change.
+/// What a request changes of an integration.
 pub(super) struct OutboundPatch {
     pub(super) url: Edit<String>,
     pub(super) auth_type: Edit<String>,
@@ -144,7 +144,7 @@ pub(super) fn key_for(settings: &OutboundSettings, around: &WriteView<'_>) -> Re
     if signs { first_key(around.app, &around.snapshot) } else { Ok(None) }
 }
 
-/// As the Admin API shows them.
+/// The settings as the Admin API shows them.
 pub(super) fn view(settings: &OutboundSettings, call: &Call) -> Map<String, Value> {
     let view = json!({
         "url": settings.url,
@@ -155,7 +155,7 @@ pub(super) fn view(settings: &OutboundSettings, call: &Call) -> Map<String, Valu
     view.as_object().cloned().unwrap_or_default()
 }
 
-/// As a file tells them.
+/// Puts the settings into the fields of a declaration, as a configuration file holds them.
 pub(super) fn declare(
     settings: &OutboundSettings,
     fields: &mut Map<String, Value>,

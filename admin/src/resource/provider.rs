@@ -205,7 +205,7 @@ fn no_integration(name: &str) -> Problem {
     bad("integration_id", format_args!("names `{name}`, which is no integration that this workspace can use"))
 }
 
-/// By id, or by slug among the integrations that the workspace can use.
+/// Finds an integration by id, or by slug among those that the workspace can use.
 fn integration(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<IntegrationId, Problem> {
     if let Ok(id) = name.parse() {
         return Ok(id);

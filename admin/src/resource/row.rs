@@ -32,7 +32,7 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     type Create: DeserializeOwned + Send;
     type Patch: DeserializeOwned + Send;
 
-    /// From a new body: every rule that needs no look at other rows.
+    /// Makes a row from a new body by every rule that needs no look at other rows.
     fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem>;
     fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
     /// Everything that the row refers to exists and may be referred to.
@@ -186,7 +186,7 @@ impl<R: Resource> Row<R> {
         })
     }
 
-    /// As the next state of a stored one.
+    /// Makes this row the next version of a stored one.
     pub(crate) fn over(self, stored: &Self) -> Self {
         Self {
             id: stored.id,

@@ -249,7 +249,8 @@ fn check(doc: &SecretReference, call: &Call) -> Result<(), Problem> {
     auth::check(doc, call)
 }
 
-/// Whose integrations may use it. A list without more closes it to all others; both at once would say nothing.
+/// The workspaces whose integrations may use it; `None`: all. A list alone closes it to all others; a list together
+/// with all would say nothing.
 fn workspaces(
     all: Option<bool>,
     listed: Option<Vec<String>>,

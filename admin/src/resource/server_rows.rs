@@ -30,7 +30,7 @@ pub(super) fn slug_of(given: Option<String>, kind: &str, name: &str) -> Result<S
     Ok(slug)
 }
 
-/// From a name: short enough for a tail, and long enough to be one.
+/// A slug made of a name: short enough that a tail can be added, and with the kind before it where it would be no slug.
 fn derived(kind: &str, name: &str) -> String {
     let slug: String = slugify(name).chars().take(40).collect();
     let slug = slug.trim_end_matches('-').to_owned();

@@ -201,12 +201,12 @@ fn shown(sharing: Option<&Sharing>) -> Value {
     }
 }
 
-/// With whom it is shared, in a file: the word for all, or a list of workspaces.
+/// How a file says whom something is shared with: by the word for all, or by a list of workspaces.
 pub(super) fn declare_sharing(sharing: Option<&Sharing>, to: &Declaring<'_>) -> Option<Value> {
     Some(match sharing? {
         Sharing::Organisation => json!("organisation"),
         Sharing::Workspaces(named) => {
-            // Of one that is gone nobody can say a name.
+            // A workspace that is gone has no name any more, so it is left out.
             let known = named.iter().filter(|id| to.names.knows(Kind::Workspace, id.0));
             let mut names: Vec<String> = known.map(|id| to.names.name(id.0)).collect();
             if names.is_empty() {

@@ -130,7 +130,7 @@ pub(super) async fn set<R: OpenToUsers>(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(json!({"success": true})).at(revision))
 }
 
-/// As a file tells it.
+/// Puts who has access into the fields of a declaration, as a configuration file holds it.
 pub(super) fn declare(access: &UserAccess, fields: &mut Map<String, Value>, to: &Declaring<'_>) {
     if !access.default_allow {
         put(fields, "default_user_access", worded(false));
@@ -142,7 +142,7 @@ pub(super) fn declare(access: &UserAccess, fields: &mut Map<String, Value>, to: 
     put(fields, "user_access", people.collect::<Vec<_>>());
 }
 
-/// As a file gives it; what it names is taken out of the fields.
+/// Reads who has access from a configuration file, and takes that out of the fields.
 pub(super) fn assume(fields: &mut Map<String, Value>, from: &Assuming<'_>) -> Result<UserAccess, Problem> {
     let default_allow = read_default(take::<String>(fields, "default_user_access")?.as_deref())?.unwrap_or(true);
     let people: Vec<GivenUser> = take(fields, "user_access")?.unwrap_or_default();

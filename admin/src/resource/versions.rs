@@ -32,7 +32,7 @@ pub(super) async fn versions(call: &Call, kind: Kind, id: Uuid) -> Result<Vec<St
     Ok(versions)
 }
 
-/// By number or id.
+/// Finds a version by number or id.
 pub(super) fn pick<'a>(versions: &'a [StoredVersion], name: &str) -> Option<&'a StoredVersion> {
     versions.iter().find(|v| v.version.to_string() == name || v.version_id.to_string() == name)
 }

@@ -21,7 +21,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// On an integration: the id of the virtual key that it was made with.
+/// The field of an integration that holds the id of the virtual key that it was made with.
 const MARK: &str = "virtual_key";
 
 static LATER: &[&str] = &["model_config"];

@@ -311,7 +311,7 @@ fn merge(row: &mut Row<Workspace>, given: Map<String, Value>, call: &Call) -> Re
     Ok(())
 }
 
-/// By slug or id.
+/// Finds a config of the workspace by slug or id.
 fn config(snapshot: &Snapshot, workspace: WorkspaceId, name: &str) -> Option<ConfigId> {
     snapshot.workspace(workspace)?.config(name).map(|c| c.id)
 }

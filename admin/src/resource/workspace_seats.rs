@@ -108,7 +108,7 @@ fn serves_one<R: Resource>() -> Problem {
     conflict(format!("an {} of a workspace serves that one alone", R::NOUN))
 }
 
-/// As a file tells it.
+/// Puts which workspaces have access into the fields of a declaration, as a configuration file holds it.
 pub(super) fn declare(access: &WorkspaceAccess, fields: &mut Map<String, Value>, to: &Declaring<'_>) {
     if !access.global {
         fields.insert("global_workspace_access".to_owned(), json!({"enabled": false}));
@@ -120,7 +120,7 @@ pub(super) fn declare(access: &WorkspaceAccess, fields: &mut Map<String, Value>,
     put(fields, "workspaces", seats.collect::<Vec<_>>());
 }
 
-/// As a file gives it; what it names is taken out of the fields.
+/// Reads which workspaces have access from a configuration file, and takes that out of the fields.
 pub(super) fn assume<R: Resource>(
     fields: &mut Map<String, Value>,
     home: Option<WorkspaceId>,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 const LONGEST_TEXT: usize = 4096;
 const LONGEST_BINARY: usize = 16 * 1024;
 const MOST_VALUES: usize = 100;
-/// Without members of groups, which are kept as ids.
+/// Bytes of a resource, apart from the members of a group, which are kept as ids.
 const LARGEST: usize = 64 * 1024;
 
 /// A whole resource; its `schemas` must name the one of its type.
@@ -27,7 +27,7 @@ pub(super) fn check_schemas(given: Option<&Value>, wanted: &str) -> Result<(), P
     if found { Ok(()) } else { Err(invalid_syntax(format!("schemas must hold {wanted}"))) }
 }
 
-/// The same of what stands in one already.
+/// Holds the attributes of a resource to its schemas; `schemas` itself need not be among them.
 pub(super) fn settled(body: Map<String, Value>, of: &'static ResourceType) -> Result<Map<String, Value>, Problem> {
     let mut out = Map::new();
     for (name, value) in body {

@@ -230,7 +230,7 @@ impl GroupProfile {
     }
 }
 
-/// Without the members of whom nobody knows any more.
+/// Takes out of a group the members whom nobody knows any more.
 fn living(row: &mut Row<DirectoryGroup>, around: &WriteView<'_>) {
     row.doc.members.retain(|id| around.snapshot.person(*id).is_some());
 }
@@ -275,7 +275,7 @@ async fn write(
     loop {
         tries += 1;
         match write_once(call, told, next).await {
-            // Whose seats change was read before others changed the group.
+            // The seats were read before others changed the group, so that some may be missing: all is read again.
             Err(problem) if problem.status == StatusCode::SERVICE_UNAVAILABLE && tries < TRIES => {}
             done => return done,
         }

@@ -31,7 +31,7 @@ pub(super) fn meta<R: Resource>(row: &Row<R>, of: &ResourceType, call: &Call) ->
     })
 }
 
-/// By id alone: names are for filters.
+/// Finds a resource by its id alone: names are for filters.
 pub(super) async fn one<R: Resource>(call: &Call) -> Result<Row<R>, Problem> {
     let id: Uuid = call.var("id").parse().map_err(|_| missing(R::NOUN))?;
     let found = call.app.directory.get(R::KIND, call.actor.org, None, &id.to_string()).await?;

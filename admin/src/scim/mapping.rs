@@ -52,7 +52,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMapping {
     workspace_id: String,
-    /// In any case.
+    /// The role's name, in upper or lower case.
     role: String,
     scim_group_id: Option<String>,
     scim_group_name: Option<String>,

@@ -24,7 +24,7 @@ const MESSAGE: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 /// How resources of one type are found and shown.
 pub(super) trait ScimListed: Resource {
     const TYPE: &'static ResourceType;
-    /// As it is shown, before anything of it is cut; what the selection leaves out need not be made.
+    /// The resource as it is shown, before attributes are cut; those that the selection leaves out need not be made.
     fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value>;
     /// Ids of all that a filter may hold for, where memory knows; `None`: any.
     fn candidates(filter: &ScimFilter, call: &Call) -> Option<Vec<Uuid>>;

@@ -184,7 +184,7 @@ fn several(
     Ok(())
 }
 
-/// Without a filter and a part: the values themselves.
+/// Changes the values themselves, where the path has neither a filter nor a part.
 fn whole(items: &mut Vec<Value>, op: PatchOp, value: &Value) {
     let given = match value {
         Value::Array(given) => given.as_slice(),
@@ -208,7 +208,7 @@ fn whole(items: &mut Vec<Value>, op: PatchOp, value: &Value) {
     }
 }
 
-/// By which two values are the same: the value alone, and its type where there is one.
+/// What makes two values the same: the value, and its type where there is one.
 #[derive(PartialEq, Eq, Hash)]
 struct ValueIdentity<'v> {
     value: Cow<'v, str>,

@@ -289,7 +289,7 @@ static META: [SchemaAttribute; 5] = [
     text("version", "Its entity tag").exact().read_only(),
 ];
 
-/// Of every resource (RFC 7643, 3.1).
+/// The attributes that every resource has (RFC 7643, 3.1).
 pub(super) static COMMON: [SchemaAttribute; 4] = [
     SchemaAttribute {
         is_multi: true,

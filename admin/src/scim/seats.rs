@@ -22,7 +22,7 @@ const MOST: usize = 20_000;
 /// Above so many people all seats of a workspace are read at once, and not those of each.
 const FEW: usize = 50;
 
-/// Whose seats follow, and where.
+/// The people whose seats follow their groups, and the workspaces where these seats are.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeatScope {
     pub(super) users: BTreeSet<UserId>,

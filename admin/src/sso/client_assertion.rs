@@ -13,7 +13,7 @@ pub(super) const TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-b
 
 /// A key of 4096 bits takes some 3,300 bytes; to sign with a longer one would hold up others.
 pub(super) const LONGEST_KEY: usize = 4096;
-/// With a chain behind it.
+/// Bytes of a certificate, with the chain behind it.
 pub(super) const LONGEST_CERTIFICATE: usize = 16 * 1024;
 const SECONDS: i64 = 120;
 /// Bytes of a signature by 2048 to 4096 bits.
@@ -71,7 +71,7 @@ fn read(pem: &str) -> Result<(Algorithm, EncodingKey), &'static str> {
     found.map_err(|_| UNUSABLE)
 }
 
-/// Of the first certificate: the SHA-256 of its bytes (RFC 7515, 4.1.8).
+/// The thumbprint of the first certificate in a PEM text: the SHA-256 of its bytes (RFC 7515, 4.1.8).
 pub(super) fn thumbprint(pem: &str) -> Result<String, &'static str> {
     const RULE: &str = "must be a certificate in PEM";
     let (_, rest) = pem.split_once("-----BEGIN CERTIFICATE-----").ok_or(RULE)?;

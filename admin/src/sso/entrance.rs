@@ -142,7 +142,7 @@ impl Entrance<'_> {
         Ok(is_less)
     }
 
-    /// Of somebody new, in the default workspace; what the claims give there is theirs.
+    /// Gives somebody new a seat in the default workspace; a seat that the claims give there goes before it.
     fn usual_seat(&mut self, user: UserId, after: &WriteView<'_>) -> Result<(), Problem> {
         let default = after.snapshot.org(self.ticket.org).map(|org| org.default_workspace);
         let free = default.filter(|workspace| !self.claimed.seats.contains_key(workspace));

@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, decode_header};
 use serde_json::{Map, Value};
 
 const LONGEST: usize = 64 * 1024;
-/// By which clocks may differ.
+/// How far clocks may differ.
 const LEEWAY_SECONDS: i64 = 60;
 
 /// Why a token is not taken.

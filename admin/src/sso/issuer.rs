@@ -21,7 +21,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 const MOST_REPLY: usize = 1 << 20;
 const FRESH_MICROS: i64 = 600 * 1_000_000;
 const KEPT_MICROS: i64 = 86_400 * 1_000_000;
-/// Between fetches that a token with an unknown key asks for, and behind one that failed.
+/// The least time between two fetches for tokens with an unknown key, and after a fetch that failed.
 const AGAIN_MICROS: i64 = 5 * 1_000_000;
 const MOST_KNOWN: usize = 256;
 
@@ -64,7 +64,7 @@ fn slot(issuer: &str) -> IssuerSlot {
     all.entry(issuer.to_owned()).or_default().clone()
 }
 
-/// As it is known, or fetched. `unknown_key`: what is known has not the key that a token names.
+/// What is known of the provider, or is fetched now. `unknown_key`: a token names a key that is not among those known.
 pub(super) async fn known(app: &App, issuer: &str, unknown_key: bool) -> Result<Arc<KnownIssuer>, Problem> {
     let slot = slot(issuer);
     let mut state = slot.lock().await;

@@ -71,7 +71,7 @@ pub(crate) struct SignOnPatch {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GivenClaimSeat {
-    /// Of the claim.
+    /// The value of the claim that gives the seat.
     value: String,
     workspace_id: String,
     role: WorkspaceRole,

@@ -20,7 +20,7 @@ pub(super) struct SignInTicket {
     pub(super) issuer: String,
     pub(super) state: Uuid,
     pub(super) nonce: String,
-    /// Of PKCE (RFC 7636).
+    /// The code verifier of PKCE (RFC 7636).
     pub(super) verifier: String,
     pub(super) return_to: String,
     pub(super) workspace: Option<String>,

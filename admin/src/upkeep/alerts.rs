@@ -13,7 +13,7 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug)]
 pub struct Alert<'a> {
     pub holder: Holder,
-    /// Of the limit, not of the threshold.
+    /// Whether the limit itself is reached, and not only the threshold.
     pub exhausted: bool,
     pub told: &'a Map<String, Value>,
 }

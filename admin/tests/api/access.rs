@@ -194,7 +194,7 @@ impl Things {
         }
     }
 
-    /// By which they would be known again.
+    /// The ids and slugs by which these things would be known again in an answer.
     pub(crate) fn names(&self) -> Vec<String> {
         let all = [
             &self.config,
@@ -273,7 +273,7 @@ impl Things {
     }
 }
 
-/// Of a partner that has no credentials yet.
+/// Adds a plugin of a partner that has no credentials yet, and returns its slug.
 async fn plugin(house: &House) -> String {
     for partner in ["mistral", "patronus", "pillar", "qualifire", "sydelabs", "walledai", "zscaler"] {
         let body = json!({"partner": partner, "credentials": {"apiKey": "k"}});
@@ -405,7 +405,7 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 ("POST", path) if path.starts_with("/logs/exports/{id}") => answer.status == 404,
                 ("PUT" | "PATCH", path) if path.starts_with("/scim/") => answer.status == 400,
                 ("DELETE", "/scim/Users/{id}" | "/scim/Groups/{id}") => answer.status == 204,
-                // To leave everything out means all of it.
+                // The body may leave everything out, which means all of it.
                 ("POST", path) if path.ends_with("/fork") || path.ends_with("/unshare") => answer.status == 200,
                 ("POST", _) => answer.status == 400,
                 ("PUT", path) if path.starts_with("/prompts/") && path != "/prompts/{id}" => {
@@ -434,7 +434,7 @@ async fn admin_and_workspace_keys_are_let_in_everywhere_that_they_belong() {
                 }
                 // Those of one workspace are not shared out.
                 ("PUT", "/integrations/{id}/workspaces") => answer.status == if key == ADMIN { 200 } else { 400 },
-                // Or `/virtual-keys/{id}`, which is the same thing.
+                // `DELETE /virtual-keys/{id}` has just removed it: both paths name the same thing.
                 ("DELETE", "/providers/{id}") => answer.status == 404,
                 // Its twin below /admin has just done it.
                 ("DELETE", path) if path.starts_with("/workspaces/") => answer.status == 404,

@@ -294,7 +294,7 @@ async fn a_node_that_died_before_it_could_note_a_message_sends_none_twice() {
     made(&house, &json!({})).await;
     called(&house, 6, 0).await;
     assert_eq!(look(&house).await, 1);
-    // As if the note had not been written: the next look finds the message there.
+    // How the rule stands is forgotten, as if the note had not been written: the next look finds the message there.
     let rule = house.app.live.snapshot().orgs().next().expect("one").alerts().keys().next().copied().expect("a rule");
     let standing = house.app.alerts.alert_standings(&[rule]).await.expect("a store")[0];
     house.app.alerts.forget_alerts(standing.checked_at.plus_micros(1)).await.expect("a store");

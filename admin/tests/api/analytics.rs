@@ -182,7 +182,7 @@ async fn filters_are_those_of_the_log_list() {
         ("metadata=%7B%22_user%22%3A%22bob%22%7D", 1),
         ("metadata=%7B%22team%22%3A%22red%22%7D", 2),
         ("prompt_slug=pp-none", 0),
-        // From the records themselves.
+        // Filters that are answered from the records themselves.
         ("cache_status=disabled", 3),
         ("span_id=none", 0),
         ("weighted_feedback_min=1", 0),

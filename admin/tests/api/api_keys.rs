@@ -121,7 +121,7 @@ async fn no_key_makes_one_that_may_more_than_itself() {
     let said = maker.post("/api-keys/workspace/service", wide).await.refused(403, "AB03");
     assert!(said.contains("configs.create") && !said.contains("configs.list"), "{said}");
     maker.post("/api-keys/workspace/service", json!({"name": "k", "scopes": ["configs.list"]})).await.expect(200);
-    // Nor does it widen itself, nor makes kinds that it has no scope for.
+    // It cannot widen itself either, nor make keys of kinds that it has no scope for.
     maker.put(&format!("/api-keys/{id}"), json!({"scopes": ["configs.create"]})).await.refused(403, "AB03");
     maker.post("/api-keys/workspace/user", json!({"name": "k", "scopes": []})).await.refused(403, "AB03");
     maker.post("/api-keys/organisation/service", json!({"name": "k", "scopes": []})).await.refused(403, "AB03");

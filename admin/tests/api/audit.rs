@@ -213,7 +213,7 @@ async fn what_was_refused_is_told_without_its_body() {
         seen.push(record["user_id"].clone());
     }
     assert_eq!(seen[..3], [json!(id), json!(id), json!(id)]);
-    // Of refusals no other node hears: the one revision since is the key's.
+    // No other node hears of refusals: the one revision since is the key's.
     assert_eq!(house.app.live.snapshot().revision, revision + 1);
 }
 

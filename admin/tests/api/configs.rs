@@ -192,7 +192,7 @@ async fn a_workspace_has_one_default_at_most() {
     admin.put(&format!("/configs/{second}"), json!({"isDefault": 0})).await.expect(200);
     assert_eq!(in_force(own), "");
     admin.delete(&format!("/configs/{second}")).await.expect(200);
-    // By id, from another workspace than the one that the key acts on.
+    // A config of another workspace than the one that the key acts on, named by its id.
     let found = admin.get("/configs?workspace_id=team").await.expect(200);
     let id = text(&found["data"][0]["id"]);
     admin.put(&format!("/configs/{id}"), json!({"isDefault": null})).await.expect(200);

@@ -230,7 +230,7 @@ async fn over_the_api_as_on_the_command_line() {
     let same = admin.post("/configuration/import", send(&document)).await.expect(200);
     assert_eq!((&same["created"], &same["updated"]), (&json!(0), &json!(0)), "{same}");
     assert_eq!(admin.post("/configuration/diff", send(&document)).await.expect(200)["changes"], json!([]));
-    // Without what the names stand for, what is stored stays; a secret that is given counts.
+    // Where no secret is given for a name, the stored one stays; a secret that is given counts.
     let changed = document.replace("name: OpenAI", "name: Other").replace("value: 60", "value: 61");
     let told = admin.post("/configuration/diff", send(&changed)).await.expect(200);
     let paths: Vec<&Value> =
@@ -480,7 +480,7 @@ async fn the_configuration_is_answered_in_pieces_that_do_not_grow_with_it() {
     assert_eq!(told["secrets"], json!(exported.secrets));
 }
 
-/// By the operator, with the document put together.
+/// Exports as the operator does, with the pieces of the document put together.
 async fn whole_export(house: &House) -> (String, ExportedConfiguration) {
     let mut document = String::new();
     let told = export_configuration(&house.app, &mut |text| document.push_str(text)).await.expect("exported");

@@ -13,7 +13,7 @@ static TOLD: OnceLock<ToldAnswers> = OnceLock::new();
 
 pub(crate) struct ToldAnswers {
     document: Value,
-    /// By path, method and status.
+    /// A validator for each path, method and status.
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 

@@ -216,7 +216,7 @@ async fn columns_hold_what_lines_would() {
         };
         assert_eq!(of("id"), Field::Str(record.id.to_string()));
         assert_eq!(of("trace_id"), Field::Str(record.trace_id.to_string()));
-        // As logs show times: to the millisecond.
+        // The file has times to the millisecond, just like the logs that are shown.
         let at = record.created_at.micros();
         assert_eq!(of("created_at"), Field::TimestampMicros(at - at.rem_euclid(1_000)));
         assert_eq!(

@@ -96,7 +96,7 @@ fn budget(limit: u64) -> Value {
         "next_usage_reset_at": midnight(20)})
 }
 
-/// In so many days.
+/// The midnight at which a day begins, so many days from now.
 fn midnight(days: i64) -> String {
     format!("{}T00:00:00.000Z", &in_seconds(days * 86_400)[..10])
 }

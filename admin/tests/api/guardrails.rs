@@ -21,7 +21,7 @@ pub(crate) async fn save(house: &House, fields: Value) -> Value {
     house.as_admin().post("/guardrails", body).await.expect(200)
 }
 
-/// As the data plane finds it from the default workspace.
+/// The guardrail that the data plane finds under a name from the default workspace.
 fn in_force(house: &House, name: &str) -> Option<Arc<SavedGuardrail>> {
     let snapshot = house.app.live.snapshot();
     let workspace = snapshot.workspace(house.default_workspace()).expect("the default one");

@@ -65,7 +65,7 @@ pub(crate) struct House {
     pub(crate) database: Database,
     pub(crate) process: Arc<Process>,
     pub(crate) counters: Arc<Counters>,
-    /// Of the database; `None` for a file.
+    /// The address of the database's server; `None` for a database in a file.
     server_url: Option<String>,
     records: Arc<dyn LogStore>,
     folder: Arc<TempDir>,

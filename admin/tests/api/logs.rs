@@ -317,7 +317,7 @@ async fn a_day_that_cannot_be_read_is_told_of() {
     assert_eq!((&read["partial"], &read["missing"], &read["total"]), (&json!(true), &json!([day]), &json!(3)));
 }
 
-/// By what the record of a call holds of its cache, prompt and span, however the span came by its id.
+/// Calls are found by what their record holds of cache, prompt and span, whatever way the span came by its id.
 #[tokio::test]
 async fn caches_prompts_and_spans_are_found() {
     let (house, records) = filled().await;

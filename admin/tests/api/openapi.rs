@@ -67,7 +67,7 @@ async fn bodies_are_told_as_they_are_read() {
         else {
             continue;
         };
-        // Of kinds that have none here; what theirs miss is shown in `history`.
+        // A rollback is tried of a config alone; what those of other kinds miss is shown in `history`.
         if path.ends_with("/rollback") && !path.contains("/configs/") {
             continue;
         }

@@ -178,7 +178,7 @@ async fn no_key_of_another_organisation_sees_reads_changes_or_deletes_anything()
         for route in guarded() {
             let what = format!("{} {}", route.method, route.path);
             if route.path.contains("{id}") && !is_everybodys(route.path) {
-                // As what does not exist: by name and by every other word.
+                // What belongs to others is answered word for word like what does not exist.
                 let theirs = call(&house, Some(key), &route, &things).await;
                 let missing = call(&house, Some(key), &route, &nothing).await;
                 assert!(matches!(theirs.status.as_u16(), 403 | 404), "{what}: {} {}", theirs.status, theirs.text);

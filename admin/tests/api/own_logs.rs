@@ -72,7 +72,7 @@ async fn a_span_that_is_told_of_again_is_the_same_record() {
     assert_eq!((&again[0], &again[1]), (&first[0], &again[2]));
     assert!(again[1] != first[0]);
     assert_eq!(graph(&house, "requests").await["total"], 2);
-    // Without a span each is its own, and so it is in another workspace.
+    // A record without a span is one of its own each time, and so is the same span in another workspace.
     let bare = || {
         let mut bare = told("t", "");
         bare["metadata"] = json!({"trace_id": "t"});

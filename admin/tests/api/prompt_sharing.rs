@@ -190,7 +190,7 @@ async fn a_fork_is_ones_own() {
     team.put(&own, json!({"name": "mine"})).await.expect(200);
     admin.delete(&here.prompt("/share")).await.expect(200);
     team.get(&own).await.expect(200);
-    // Of any version, under a name, in the same workspace or by an Admin key in another.
+    // A fork can be made of any version, under a name, in the same workspace or by an Admin key in another.
     let folder = admin.post("/collections", json!({"name": "f"})).await.expect(200)["id"].clone();
     let asked = json!({"name": "again", "version": 2, "collection_id": folder, "model": "other"});
     let again = admin.post(&here.prompt("/fork"), asked).await.expect(200);

@@ -65,7 +65,7 @@ async fn what_is_sent_again_is_answered_as_before_and_done_once() {
         let said = named(&house, "a-1").post(path, body).await.refused(422, "AB01");
         assert!(said.contains("idempotency-key"), "{said}");
     }
-    // Of somebody else it is another name.
+    // Names are each key's own: another key may give the same one to another request.
     let by_service = NamedWrite { house: &house, key: &text(&first.json()["key"]), name: "a-1" };
     let config = json!({"name": "c", "config": {"provider": "mock"}});
     by_service.post("/configs", &config).await.expect(200);
@@ -210,7 +210,7 @@ async fn names_and_their_number_are_bounded() {
     assert_eq!(over.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(house.as_admin().get("/labels?search=one-more").await.expect(200)["total"], 0);
     assert!(is_again(&named(&house, "n0").post("/labels", &json!({"name": "n0"})).await), "what is kept is told");
-    // Without a name nothing is kept, and nothing in the way.
+    // Nothing is kept of a request without a name, so nothing stands in its way.
     house.as_admin().post("/labels", json!({"name": "without"})).await.expect(200);
     // When they are forgotten there is room.
     let answers = house.app.answers.clone();

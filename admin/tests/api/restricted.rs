@@ -86,7 +86,7 @@ async fn no_export_has_what_is_denied_whoever_asks() {
     let body = json!({"filters": {}, "requested_data": ["trace_id", "cost", "metadata"]});
     let id = text(&house.as_admin().post("/logs/exports", body.clone()).await.expect(200)["id"]);
     house.as_admin().post(&format!("/logs/exports/{id}/start"), json!({})).await.expect(200);
-    // Between the order and the making.
+    // The field is denied after the export was ordered and before it is made.
     deny(&house, WORKSPACE, json!(["cost"])).await;
     let leased = house.app.jobs.take(&[EXPORT_KIND], EXPORT_LEASE).await.expect("a store").expect("due");
     let blob = gateway_domain::export::ExportProgress::default().part_of(leased.job.id, 0);

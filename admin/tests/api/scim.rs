@@ -30,7 +30,7 @@ impl<'h> DirectoryClient<'h> {
         Self::by(house, &key)
     }
 
-    /// With a key that is there already.
+    /// A client that uses a key that is there already.
     fn by(house: &'h House, key: &str) -> Self {
         let headers = vec![
             (header::AUTHORIZATION, format!("Bearer {key}")),
@@ -426,6 +426,6 @@ async fn organisations_have_directories_of_their_own() {
     }
     let body = json!({"schemas": [GROUP], "displayName": "Theirs", "members": [{"value": id}]});
     rival.post("/Groups", body).await.scim_refused(400, Some("invalidValue"));
-    // The same person may be known to both.
+    // Both organisations may have a user with the same address.
     rival.user("ann@example.com").await;
 }

@@ -37,7 +37,7 @@ async fn users_groups_and_members_are_counted() {
     let said = directory.post("/Users", one_more.clone()).await.scim_refused(400, None);
     assert!(said.contains("has 5 users"), "{said}");
 
-    // Of one group, by each way in which members come.
+    // One group may have 3 members; each way in which members come is held to that.
     let said = directory.post("/Groups", group("a", &ids[..4])).await.scim_refused(400, Some("invalidValue"));
     assert!(said.contains("at most 3"), "{said}");
     let made = directory.post("/Groups", group("a", &ids[..3])).await.expect(201);
@@ -45,9 +45,9 @@ async fn users_groups_and_members_are_counted() {
     directory.put(&path, group("a", &ids[..4])).await.scim_refused(400, Some("invalidValue"));
     let add = |id: &String| json!([{"op": "add", "path": "members", "value": [{"value": id}]}]);
     directory.patch(&path, add(&ids[3])).await.scim_refused(400, Some("invalidValue"));
-    // Who is a member already is none more.
+    // Whoever is a member already does not count once more.
     done(&directory.patch(&path, add(&ids[2])).await);
-    // Of all groups: three and two are five.
+    // All groups together may have 5 memberships: three and two are five.
     let said = directory.post("/Groups", group("b", &ids[..3])).await.scim_refused(400, None);
     assert!(said.contains("of all groups must be at most 5"), "{said}");
     let made = directory.post("/Groups", group("b", &ids[..2])).await.expect(201);

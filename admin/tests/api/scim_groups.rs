@@ -197,7 +197,7 @@ async fn mappings_are_made_listed_and_refused() {
     let groups = admin.get("/scim/groups?search=tw").await.expect(200);
     assert_eq!((&groups["total_count"], &groups["groups"][0]["display_name"]), (&json!(1), &json!("Two")));
     assert_eq!(admin.get("/scim/groups").await.expect(200)["total_count"], 2);
-    // With a workspace its mappings are shown no more.
+    // When a workspace goes, its mappings are shown no more.
     admin.ask(http::Method::DELETE, "/admin/workspaces/team", Some(json!({"force_delete": true}))).await.expect(200);
     assert_eq!(found("").await, 2);
 }

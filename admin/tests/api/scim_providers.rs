@@ -72,7 +72,7 @@ async fn entra_provisions_users_as_it_documents() {
     assert_eq!(with_more["phoneNumbers"], json!([{"type": "mobile", "value": "8144134"}]));
     let off = json!([{"op": "Replace", "path": "active", "value": false}]);
     assert_eq!(entra.patch(&path, off).await.expect(200)["active"], false);
-    // Without the flag of 2020 it writes booleans as texts.
+    // Entra writes booleans as texts unless its flag of 2020 is set.
     let on = json!([{"op": "Replace", "path": "active", "value": "True"}]);
     assert_eq!(entra.patch(&path, on).await.expect(200)["active"], true);
     let off = json!([{"op": "Replace", "path": "active", "value": "False"}]);

@@ -120,7 +120,7 @@ async fn answers(house: &House) -> Vec<String> {
     seen
 }
 
-/// Of MCP servers: what headers hold, and what tokens are fetched with.
+/// Answers about MCP servers with secrets in their headers and in what their tokens are fetched with.
 async fn mcp_answers(house: &House) -> Vec<String> {
     let admin = house.as_admin();
     let of = |slug: &str, auth: &str, configurations: Value| {
@@ -156,7 +156,7 @@ async fn mcp_answers(house: &House) -> Vec<String> {
     seen
 }
 
-/// Of agents: what headers hold, saved and only tried.
+/// Answers about agents with secrets in their headers, saved and only tried.
 async fn agent_answers(house: &House) -> Vec<String> {
     let admin = house.as_admin();
     let url = "https://agent.example.com/";

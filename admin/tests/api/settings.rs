@@ -28,7 +28,7 @@ async fn settings_come_back_and_are_in_force() {
     assert_eq!(read["security_settings"]["managers_update_ws"], false);
     let snapshot = two.app.live.snapshot();
     assert!(snapshot.orgs().all(|o| o.block_inline_config), "the proxy reads it here");
-    // Without a word the day of its making decides, and this one is new.
+    // With null the day decides on which the organisation was made: this one is new, so inline configs are blocked.
     admin.put(ORG, json!({"block_inline_config": false})).await.expect(200);
     assert_eq!(admin.get(ORG).await.expect(200)["block_inline_config"], false);
     admin.put(ORG, json!({"block_inline_config": null, "user_api_key_rotation_period": null})).await.expect(200);

@@ -288,7 +288,7 @@ async fn prompts_partials_and_collections() {
     let wanted = json!({"name": "p", "string": "Hi", "parameters": {"max_tokens": 5}, "virtual_key": "oa",
         "is_raw_template": 0, "prompt_version": 1, "prompt_version_description": "first"});
     let prompt = Life::begin(&house, "/prompts", decoded::PROMPT, sent, wanted).await;
-    // With a name alone the client sends null for the parameters: no new version, and nothing forgotten.
+    // To change the name alone, the client sends null for the parameters: no new version, and nothing is forgotten.
     prompt
         .change(json!({"name": "q", "parameters": null}), json!({"name": "q", "parameters": {"max_tokens": 5}}))
         .await;

@@ -98,7 +98,7 @@ async fn a_resource_of_azure_is_said_in_the_names_of_virtual_keys() {
     let upstream = behind(&house, "azure").expect("in force");
     assert_eq!(upstream.base.as_ref().map(|b| b.host.to_string()).as_deref(), Some("myres.openai.azure.com"));
 
-    // As one of the vendor's SDKs spells it, and as its documents do; what is not named stays.
+    // Names may be spelled like in one of the vendor's SDKs or like in its documents; what is not named stays.
     let several = json!([{"deploymentName": "four", "apiVersion": "2025-01-01", "alias": "gpt-4", "is_default": true}]);
     let change = json!({"resource_name": "other", "deploymentName": null, "deploymentConfig": several});
     admin.put(path, change).await.expect(200);

@@ -6,7 +6,7 @@ use memchr::memmem;
 const VERSION: &str = "2026-07-28";
 const TEXT: &str = "It is one door to many servers of tools: it knows who calls, what they may use and how often, hides what is not \
 for them, and writes down what every call was and took. ";
-/// Of the text, so that an answer has about the bytes of a chat completion.
+/// How often the text stands in an answer, so that it has about the bytes of a chat completion.
 const REPEATS: usize = 4;
 
 /// What answers this body; `None`: it is no message of JSON-RPC.

@@ -120,7 +120,7 @@ impl Upstream {
     }
 }
 
-/// Until `buffer` starts with a whole request. None when the peer has closed.
+/// Reads until `buffer` starts with a whole request. None when the peer has closed.
 async fn read_request(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Option<RequestHead>, std::io::Error> {
     let mut head = None;
     loop {

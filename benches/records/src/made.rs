@@ -25,7 +25,7 @@ const KEYS: u64 = 50;
 const MODELS_OF_KEY: u64 = 3;
 const USERS_OF_KEY: u64 = 4;
 
-/// Whose records they are.
+/// The organisation and the workspaces that have the records.
 #[derive(Debug)]
 pub(crate) struct Tenancy {
     pub(crate) org: Uuid,
@@ -104,7 +104,7 @@ impl Maker {
     }
 }
 
-/// Of version 7, in the millisecond of its record.
+/// An id of version 7, in the millisecond of its record.
 fn id(created_at: Timestamp, chance: &mut Chance) -> Uuid {
     let random = (u128::from(chance.next()) << 64 | u128::from(chance.next())).to_be_bytes();
     let mut tail = [0; 10];
@@ -128,7 +128,7 @@ impl Chance {
         self.next() % end
     }
 
-    /// Below `end` too, small ones far more often.
+    /// A number that is below `end` too, small ones far more often.
     const fn skewed(&mut self, end: u64) -> u64 {
         let (a, b) = (self.below(end), self.below(end));
         a * b / end

@@ -16,7 +16,7 @@ use uuid::Uuid;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// As many as the shipper sends at once when much has come.
+/// Records that the shipper sends at once when much has come.
 const BATCH: u64 = 1_000;
 /// Records between two lines of what was reached.
 const TOLD_EVERY: u64 = 1_000_000;
@@ -24,12 +24,12 @@ const TOLD_EVERY: u64 = 1_000_000;
 #[derive(Debug, Parser)]
 #[command(about = "Fills a log store with records as a busy gateway leaves them")]
 struct Args {
-    /// As the gateway's own `--log-store-url`.
+    /// The log store's URL, in the form of the gateway's own `--log-store-url`.
     #[arg(long)]
     log_store_url: String,
     #[arg(long)]
     org: Uuid,
-    /// Whose records they are, in turn.
+    /// The workspaces that have the records, in turn.
     #[arg(long = "workspace", required = true)]
     workspaces: Vec<Uuid>,
     #[arg(long, default_value_t = 10_000_000)]
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         done = until;
     }
-    // As the hourly upkeep of a gateway does it.
+    // Sums are made up like in the hourly upkeep of a gateway.
     let begun = Instant::now();
     store.make_up(now.plus_micros(-3_600_000_000)).await?;
     println!("sums of what is over: {:.1} s", begun.elapsed().as_secs_f64());

@@ -169,7 +169,7 @@ fn framed(lines: &[u8]) -> Outcome<Vec<u8>> {
     Ok(out)
 }
 
-/// As sockets bring it: one event at a time.
+/// The answer as sockets bring it: one event at a time.
 fn events(answer: &Bytes) -> Vec<Bytes> {
     if answer.starts_with(&[0]) {
         let (mut at, mut all) = (0, Vec::new());

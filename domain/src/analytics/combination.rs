@@ -52,8 +52,8 @@ pub struct Combination {
     pub config: SmolStr,
     /// Slug of the saved prompt, or empty.
     pub prompt: SmolStr,
-    /// As JSON, each key that the organisation names, with null where the record has none: a row that does not hold a
-    /// key was written before it was named.
+    /// A JSON object with each key that the organisation names, and null where the record has none: a row that does not
+    /// hold a key was written before it was named.
     pub metadata: SmolStr,
     pub cut: CutValues,
 }

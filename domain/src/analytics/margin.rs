@@ -35,7 +35,7 @@ impl Margin {
         Self::Everything,
     ];
 
-    /// As it is stored.
+    /// The name under which it is stored.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "",

@@ -65,7 +65,7 @@ impl SumParts {
         named.filter(move |(at, _)| self.has_number(*at)).map(|(_, name)| name)
     }
 
-    /// As [`Self::names`]: their places in some sums.
+    /// The places in `sums` of the numbers that are asked for, in the order of [`Self::names`].
     pub fn numbers_mut(self, sums: &mut Sums) -> impl Iterator<Item = &mut i64> {
         let numbers = sums.numbers_mut().into_iter().enumerate();
         numbers.filter(move |(at, _)| self.has_number(*at)).map(|(_, number)| number)

@@ -20,7 +20,7 @@ pub enum Dimension {
     Config,
     /// Slug of the saved prompt.
     Prompt,
-    /// Of records alone: no rollup tells traces apart.
+    /// Found in single records alone: no rollup tells traces apart.
     Trace,
     /// Any key of metadata; those that the organisation names are in rollups.
     Metadata(SmolStr),
@@ -51,7 +51,7 @@ pub struct SumCell {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SumsFound {
-    /// By span, then by values.
+    /// Ordered by span, then by values.
     pub cells: Vec<SumCell>,
     /// Not all records could be read in the time or the room that there was.
     pub is_partial: bool,

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Of an answer: no quantile is further off.
+/// The relative error that a quantile may have at most.
 const ACCURACY: f64 = 0.01;
-/// From a microsecond to two weeks: 1,381 bins.
+/// Larger numbers are counted as this one: from a microsecond to two weeks there are 1,381 bins.
 const LARGEST: u64 = 1 << 40;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

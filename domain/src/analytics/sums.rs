@@ -49,7 +49,7 @@ impl Fact {
 pub struct Sums {
     /// One for each target tried.
     pub records: i64,
-    /// Of clients.
+    /// Calls of clients; each is counted once, however many targets were tried for it.
     pub calls: i64,
     /// Calls that ended with 400 or more.
     pub errors: i64,

@@ -68,7 +68,7 @@ fn plain_text(raw: &[u8]) -> Option<&str> {
 
 struct BodyScan<'b> {
     body: &'b [u8],
-    /// Behind what was read.
+    /// The place of the first byte that was not read yet.
     at: usize,
     /// No byte is below a space, so none in a string is a control character.
     is_smooth: bool,
@@ -238,7 +238,7 @@ impl<'b> BodyScan<'b> {
         }
     }
 
-    /// At least one object with a string `role`, contents in any of their forms, a string `name`.
+    /// Reads a list of at least one message: an object with a string `role`, contents in any form and a string `name`.
     fn messages(&mut self) -> Option<()> {
         self.open(b'[')?;
         let mut any = false;

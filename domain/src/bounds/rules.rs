@@ -317,7 +317,7 @@ impl Rule {
         if ok { Ok(()) } else { Err(format!("`{}` {}", self.field, self.rule())) }
     }
 
-    /// The same of a field of a form, which is text whatever it stands for.
+    /// The value of a form's field as JSON, for [`Self::check`]: in a form it is text, whatever it stands for.
     pub(super) fn raw_of<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.shape {
             // Some clients write booleans as their language does.

@@ -77,7 +77,7 @@ pub(super) fn read(claims: &Map<String, Value>) -> Result<Vec<Claimed>, BadClaim
             periodic_reset: usage.periodic_reset,
             periodic_reset_days: usage.periodic_reset_days,
             first_reset_at: None,
-            // The same for every token that is counted together, whenever it was issued.
+            // Every token that is counted together needs the same start, whenever it was issued.
             since: Timestamp(0),
         };
         of_id(&mut all, "usage_limits", usage.id)?.usage_limits.push(budget);

@@ -95,7 +95,7 @@ fn keys(settings: &Settings) -> Result<AwsKeys, Wrong> {
     })
 }
 
-/// Without `aws_auth_type` by what is there: a role, keys, or else an API key.
+/// How a credential signs in: as `aws_auth_type` says; without it, by what is there: a role, keys, or else an API key.
 pub(super) fn sign_in(settings: &Settings, has_key: bool) -> Result<Option<SignIn>, Wrong> {
     let given = |name| settings.get(name).is_some();
     let kind = match settings.get("aws_auth_type") {

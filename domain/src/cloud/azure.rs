@@ -138,7 +138,7 @@ fn foundry(settings: &Settings) -> Result<BaseUrl, Wrong> {
     BaseUrl::parse(url).map_err(|rule| Wrong::new("azure_foundry_url", rule))
 }
 
-/// Without its path: some calls go elsewhere on the same host.
+/// The foundry's URL without its path: some calls go to other paths of the same host.
 pub(super) fn foundry_origin(settings: &Settings) -> Result<String, Wrong> {
     let url = foundry(settings)?;
     let scheme = if url.tls { "https" } else { "http" };

@@ -26,7 +26,7 @@ pub fn service_url(family: &str, service: CloudService, settings: &Settings) -> 
     }
 }
 
-/// As AWS names the service in signatures.
+/// The name that AWS gives the service in signatures; `None`: requests to it are signed like those to models.
 pub const fn signed_service(service: CloudService) -> Option<&'static str> {
     match service {
         CloudService::Storage => Some(S3),

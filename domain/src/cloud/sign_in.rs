@@ -17,7 +17,7 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signing {
     pub region: String,
-    /// As AWS names it in signatures.
+    /// The name that AWS gives the service in signatures.
     pub service: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub enum SignIn {
 pub struct AwsKeys {
     pub id: String,
     pub secret: Secret<String>,
-    /// Of keys that end.
+    /// The session token that goes with keys which end; `None` for keys that last.
     pub token: Option<Secret<String>>,
 }
 
@@ -123,7 +123,7 @@ pub struct ClientCredentials {
     pub scope: Option<String>,
     /// What the token is for (RFC 8707), where the server wants to be told.
     pub resource: Option<String>,
-    /// The same, as some servers call it.
+    /// What the token is for, under the name that some servers use in place of `resource`.
     pub audience: Option<String>,
 }
 

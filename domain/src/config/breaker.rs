@@ -31,7 +31,7 @@ pub struct Breaker {
 /// What a breaker shows of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Until when it is open, in epoch milliseconds; `None` when closed.
+    /// When it closes again, in epoch milliseconds; `None` when it is closed.
     pub open_until_ms: Option<i64>,
     /// Answers and failures in the current window.
     pub seen: u32,

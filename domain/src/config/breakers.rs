@@ -21,7 +21,7 @@ impl BreakerSet {
         Self::made(config, |guarded, _| Arc::new(Breaker::new(guarded.rules.clone())))
     }
 
-    /// Of a later state of the same config: targets that are what they were keep their breakers.
+    /// Makes the breakers of a later state of the same config: targets that are what they were keep theirs.
     #[must_use]
     pub fn carried(&self, config: &Config) -> Self {
         let same = |target, nth| {

@@ -16,7 +16,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// As E2 lists it.
+    /// One line that names the place and the rule, as refusals list it.
     pub fn line(&self) -> String {
         format!("path: {}, message: {}", self.path, self.message)
     }

@@ -22,7 +22,7 @@ pub(super) const PROBLEMS: usize = 50;
 /// A name that a problem quotes is cut off here.
 pub(super) const QUOTED: usize = 64;
 
-/// Of each value that a condition reads from a body, so many bytes are looked at.
+/// Bytes that are looked at of each value that a condition or a sticky field reads from a body.
 pub(super) const VALUE_TEXT: usize = 64 << 10;
 /// What the patterns of one request may take altogether, in bytes of compiled pattern times bytes of text. The slowest
 /// patterns that could be found take 0.4 ns for each, most take a hundredth of that.
@@ -99,7 +99,7 @@ pub(super) fn quoted(text: &str) -> &str {
     start(text, QUOTED)
 }
 
-/// At most so many bytes of a text, whole characters of them.
+/// The start of a text, `most` bytes at most, cut between characters.
 pub(super) fn start(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text.get(..end.unwrap_or(0)).unwrap_or(text)

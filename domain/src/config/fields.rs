@@ -127,7 +127,7 @@ struct Spot<'p> {
     depth: usize,
     /// Directly below a fallback.
     falls_back: bool,
-    /// Below a strategy that looks at breakers.
+    /// The strategy right above skips targets whose breaker is open; a conditional one does not look at breakers.
     watched: bool,
 }
 
@@ -135,7 +135,7 @@ struct Spot<'p> {
 struct Branch<'v> {
     strategy: &'v Value,
     targets: Option<&'v Value>,
-    /// Of the node itself.
+    /// The index of the branch itself among the nodes of the config.
     number: usize,
 }
 

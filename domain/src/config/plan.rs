@@ -1,4 +1,4 @@
-//! From a compiled config to the targets of one request, one after the other. Pure: the clock, chance, the
+//! Leads from a compiled config to the targets of one request, one after the other. Pure: the clock, chance, the
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
@@ -28,7 +28,7 @@ pub struct Asks<'a> {
     pub sticks: &'a dyn Sticks,
     /// Those of the config that is chosen by; without them all are closed.
     pub breakers: &'a [Arc<Breaker>],
-    /// Whose request it is: assignments of one tenant never count for another.
+    /// The tenant that the request belongs to: sticky assignments of one tenant never count for another.
     pub tenant: &'a [u8],
 }
 

@@ -33,7 +33,8 @@ impl ForkedPath {
 }
 
 impl Config {
-    /// In the order of the document. What is missing of the chances to 1 comes to no target.
+    /// All targets in the order of the document, each with its chance. Where these add up to less than 1, the rest is
+    /// the chance of coming to no target.
     pub fn prospects(&self, asks: &mut Asks<'_>) -> Result<Vec<Prospect>, NoTarget> {
         let mut effort = Effort::default();
         let mut found = Vec::new();

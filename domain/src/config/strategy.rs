@@ -46,7 +46,7 @@ const MOST_FIELDS: usize = 16;
 const MOST_COUNTED: u64 = 10_000;
 const LEAST_COOLDOWN: u64 = 30_000;
 const LONGEST_COOLDOWN: u64 = 24 * 3_600_000;
-/// Without `minimum_requests`: so many answers before a share means anything.
+/// The default of `minimum_requests`: with fewer answers than these a share of failures means nothing.
 const MINIMUM: u32 = 10;
 
 /// A strategy as it is read, before its targets are known.

@@ -73,7 +73,7 @@ struct World {
     later_ms: i64,
     request: Request,
     memory: Memory,
-    /// Of each config, by where it lies.
+    /// The breakers of each config, by the address at which it lies in memory.
     breakers: RefCell<HashMap<usize, Breakers>>,
 }
 

@@ -25,7 +25,7 @@ pub struct Config {
     pub hooks: Box<[HookSet]>,
     pub(super) guarded: Box<[Guarded]>,
     pub(super) memory: usize,
-    /// Of the document, so that what is kept about one state of a config never counts for another.
+    /// A digest of the document, so that what is kept about one state of a config never counts for another.
     pub(super) fingerprint: [u8; 16],
 }
 
@@ -105,7 +105,7 @@ pub struct Leaf {
     pub forward_headers: Arc<[String]>,
     /// Provider settings of the config, by the header that carries them; a header of the request wins.
     pub provider_headers: Arc<[(&'static str, http::HeaderValue)]>,
-    /// Of the cloud that the provider belongs to.
+    /// Settings of the cloud that the provider belongs to.
     pub settings: Arc<Settings>,
     /// `strict_open_ai_compliance`, where the config says it; else what comes back is held to OpenAI's API.
     pub strict: Option<bool>,
@@ -163,7 +163,7 @@ pub struct Retry {
     pub jitter: bool,
 }
 
-/// Without a list of its own, what a retry acts on.
+/// The statuses that a retry acts on when the config lists none.
 pub static RETRY_STATUSES: &[u16] = &[429, 500, 502, 503, 504, 529];
 
 impl Default for Retry {
@@ -246,7 +246,7 @@ impl Config {
         &self.guarded
     }
 
-    /// Of the document: differs between any two configs that are not the same text.
+    /// A digest of the document: it differs between any two configs that are not the same text.
     pub const fn fingerprint(&self) -> [u8; 16] {
         self.fingerprint
     }

@@ -19,7 +19,7 @@ pub struct RenderBounds {
 
 /// Where the texts of partials are.
 pub trait Partials<'a>: Copy {
-    /// By the name as it is written in a template.
+    /// Finds a partial by its name as it is written in a template.
     fn find(self, name: &str) -> Option<FoundPartial<'a, Self>>;
 }
 
@@ -30,7 +30,7 @@ pub struct FoundPartial<'a, P> {
     pub partials: P,
 }
 
-/// Whose text is rendered: how many partials deep, and where its own are.
+/// Where the text that is rendered lies: how many partials deep, and where the partials are that it asks for.
 #[derive(Clone, Copy)]
 struct PartialLevel<P> {
     depth: usize,
@@ -70,7 +70,7 @@ impl<'a, P: Partials<'a>> Renderer<'a, P> {
         self.render(source, false)
     }
 
-    /// As [`Self::text`], of a template whose result is JSON.
+    /// Renders a template whose result is JSON: unlike in [`Self::text`], values inside of strings are escaped.
     pub fn json(&mut self, source: &str) -> Result<String, BadTemplate> {
         self.render(source, true)
     }
@@ -202,7 +202,7 @@ fn indented(source: &str, indent: &str) -> String {
     source.split_inclusive('\n').flat_map(|line| [indent, line]).collect()
 }
 
-/// By the first of its parts, from the innermost scope outwards; the others are looked for in what that is.
+/// Looks for the first part of a dotted name from the innermost scope outwards, and for the others inside what that is.
 fn find<'v>(scopes: &[&'v Value], name: &str) -> Option<&'v Value> {
     if name == "." {
         return scopes.last().copied();

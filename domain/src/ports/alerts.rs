@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 use uuid::Uuid;
 
 pub trait AlertStandings: Send + Sync {
-    /// Of these rules; one that was never looked at has none.
+    /// How each of these rules stands; one that was never looked at has no standing.
     fn alert_standings<'a>(&'a self, rules: &'a [Uuid]) -> Fut<'a, Result<Vec<AlertStanding>, StoreError>>;
     /// Takes a rule to look at it. False: another node did since `seen`.
     fn claim_alert(&self, rule: Uuid, seen: Option<Timestamp>, now: Timestamp) -> Fut<'_, Result<bool, StoreError>>;

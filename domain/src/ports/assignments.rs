@@ -13,8 +13,8 @@ pub struct Assignment {
 }
 
 pub trait SharedAssignments: Send + Sync + fmt::Debug {
-    /// For each that is offered: what holds for its key now, which is the offer where no other node was first. `None`
-    /// where nobody can say in time, for one who has waited so long already.
+    /// What holds now for the key of each offer, in the order of the offers: the offer itself, unless another node was
+    /// first. `None` where no answer comes in time; `waited` is time that the request has lost to waiting already.
     fn agree<'a>(
         &'a self,
         offered: &'a [Assignment],

@@ -66,7 +66,7 @@ pub enum BlobError {
 pub struct BlobsKept {
     pub blobs: u64,
     pub bytes: u64,
-    /// Of the organisation that keeps most.
+    /// Bytes of the organisation that keeps most.
     pub most_of_org: u64,
     /// Objects outside the database that nothing names any more, or not yet.
     pub unnamed: u64,
@@ -78,7 +78,7 @@ pub trait Blobs: Send + Sync {
     /// Puts a piece at the end, or in the place of an earlier one: what stood from there on goes. So a writer that
     /// lost its way goes on from the last place that it noted, and nothing is there twice.
     fn write<'a>(&'a self, id: Uuid, at: u64, piece: &'a [u8]) -> Fut<'a, Result<(), BlobError>>;
-    /// From now on it can be read, and not be changed.
+    /// Ends the writing: from now on the blob can be read, and not be changed.
     fn finish(&self, id: Uuid) -> Fut<'_, Result<StoredBlob, BlobError>>;
     /// Whole or not. Nobody else's is found.
     fn blob(&self, org: OrgId, id: Uuid) -> Fut<'_, Result<Option<StoredBlob>, StoreError>>;

@@ -21,7 +21,7 @@ pub struct Batch {
     pub compare: Option<Compare>,
     /// Keeps what a row was, for kinds whose versions nobody numbers.
     pub history: Option<KeepHistory>,
-    /// Of the request that asks for it, where that may come again.
+    /// The mark of the request that asks for the write, where a client may send that request again.
     pub mark: Option<AnswerMark>,
 }
 

@@ -31,7 +31,7 @@ pub struct CredentialVerdict {
 /// Why nothing was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialUntried {
-    /// As many as may run at a time are running.
+    /// Too many trials are running to begin another.
     Busy,
     /// There is nothing to ask this provider for: the rest of a sentence about the model.
     Unfit(String),

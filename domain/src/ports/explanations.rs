@@ -10,7 +10,7 @@ use std::fmt;
 
 #[derive(Clone)]
 pub struct SupposedRequest {
-    /// Whose request it would be.
+    /// The key that the request would come with.
     pub key: KeyId,
     pub method: Method,
     /// Path and query.

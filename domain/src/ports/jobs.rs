@@ -15,12 +15,12 @@ pub const MOST_JOB_BYTES: usize = 64 << 10;
 /// A job that is to be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
-    /// The same id twice is one job: whoever asks again after a doubt gets what stands already.
+    /// An id that is known makes no second job: whoever asks again after a doubt gets what stands already.
     pub id: Uuid,
     /// Who runs it: a word of the program's, like `batch`.
     pub kind: &'static str,
     pub org: OrgId,
-    /// At most [`MOST_JOB_BYTES`].
+    /// What the job is given to do, at most [`MOST_JOB_BYTES`] long.
     pub payload: String,
     /// What another job came to that this one goes on from; as large at most.
     pub progress: String,
@@ -31,7 +31,7 @@ pub struct NewJob {
     /// How many of this kind the organisation may have that have not ended. Requests at the very same moment may
     /// exceed it by their own number.
     pub most_open: u32,
-    /// The same of more, or of fewer, than an organisation.
+    /// How many of this kind may not have ended in a part of an organisation, and in all organisations together.
     pub bounds: JobBounds,
 }
 
@@ -39,7 +39,7 @@ pub struct NewJob {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobBounds {
     pub part: Option<PartBound>,
-    /// Of all organisations together.
+    /// What all organisations together may have.
     pub all: Option<u32>,
 }
 
@@ -188,7 +188,7 @@ pub trait Jobs: Send + Sync {
         progress: Option<&'a str>,
         lasts: Duration,
     ) -> Fut<'a, Result<JobStanding, StoreError>>;
-    /// The same for many at once, without progress. Those that are still held.
+    /// Lengthens many leases at once like [`Self::beat`], without progress. Returns those that are still held.
     fn beat_all<'a>(&'a self, leases: &'a [JobLease], lasts: Duration) -> Fut<'a, Result<Vec<JobLease>, StoreError>>;
     /// Nobody will ask what became of it: it is as if it had never been. False: the lease was lost.
     fn drop_job(&self, lease: JobLease) -> Fut<'_, Result<bool, StoreError>>;

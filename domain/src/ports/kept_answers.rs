@@ -5,7 +5,7 @@ use super::{Fut, StoreError};
 use crate::id::OrgId;
 use crate::time::Timestamp;
 
-/// For how long a mark stands.
+/// How long a mark stands: one day.
 pub const ANSWERS_KEPT_MICROS: i64 = 86_400 * 1_000_000;
 
 /// The mark of one write.
@@ -31,7 +31,7 @@ pub trait KeptAnswers: Send + Sync {
     fn kept_answers(&self, org: Option<OrgId>) -> Fut<'_, Result<u64, StoreError>>;
     /// `answer` is sealed.
     fn keep_answer<'a>(&'a self, id: &'a str, answer: &'a str) -> Fut<'a, Result<(), StoreError>>;
-    /// As if nobody had asked.
+    /// Takes the mark away, as if nobody had asked.
     fn unmark<'a>(&'a self, id: &'a str) -> Fut<'a, Result<(), StoreError>>;
     /// Some at a time; how many went.
     fn forget_answers(&self, before: Timestamp) -> Fut<'_, Result<u64, StoreError>>;

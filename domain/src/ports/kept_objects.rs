@@ -1,5 +1,6 @@
-//! Whose the objects are that a provider keeps, where workspaces share a credential: for each one a row that says no more than
-//! that. What an object is called stands there only as a mark, by which it is found and which tells nobody its name.
+//! Which workspace made an object that a provider keeps, where workspaces share a credential: for each object a row
+//! that says no more than that. What an object is called stands there only as a mark, by which it is found and which
+//! tells nobody its name.
 
 use super::{Fut, StoreError};
 use crate::id::WorkspaceId;

@@ -10,6 +10,6 @@ use std::collections::HashMap;
 pub trait KeyUses: Send + Sync {
     /// The key opened something. Waits for nothing.
     fn note(&self, key: &Key, now: Timestamp);
-    /// To the minute; a key that was never used is not among them.
+    /// When each of these keys was last used, to the minute; a key that was never used is not in the map.
     fn last_uses<'a>(&'a self, keys: &'a [KeyId]) -> Fut<'a, Result<HashMap<KeyId, Timestamp>, StoreError>>;
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
-    /// The same mail sent again has the same id, by which servers and people know it.
+    /// The id by which servers and people know the mail: it stays the same when the mail is sent again.
     pub id: Uuid,
     pub to: Vec<String>,
     pub subject: String,

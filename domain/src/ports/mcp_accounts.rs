@@ -21,7 +21,7 @@ pub struct McpAccount {
     pub sealed: String,
     /// Grows whenever the tokens change.
     pub version: i64,
-    /// Of the access token; 0: nobody said.
+    /// When the access token ends; 0: nobody said.
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -52,19 +52,19 @@ pub struct McpServerClient {
 #[derive(Clone, Copy, Debug)]
 pub struct AccountsAsked<'a> {
     pub org: OrgId,
-    /// Behind any of these.
+    /// Accounts of these integrations alone.
     pub integrations: &'a [McpIntegrationId],
-    /// Of these people alone.
+    /// Accounts of these people alone.
     pub users: &'a [UserId],
     pub skip: u64,
     pub most: u32,
 }
 
-/// In the order of their users, then of their integrations.
+/// Some of the accounts that were asked for, ordered by user, then by integration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountPage {
     pub rows: Vec<McpAccount>,
-    /// On all pages.
+    /// How many accounts there are on all pages together.
     pub total: u64,
 }
 
@@ -72,14 +72,14 @@ pub struct AccountPage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct McpAccountRows {
     pub connected: u64,
-    /// Whose tokens are over.
+    /// Accounts whose tokens are over.
     pub lapsed: u64,
     /// Registrations of the gateway's own.
     pub clients: u64,
 }
 
 pub trait McpAccounts: Send + Sync {
-    /// In place of what was there before. False where the organisation has `most` others already.
+    /// Stores an account in place of the one before, if any. False where the organisation has `most` others already.
     fn connect_account<'a>(
         &'a self,
         id: McpAccountId,
@@ -91,7 +91,7 @@ pub trait McpAccounts: Send + Sync {
     fn account(&self, id: McpAccountId) -> Fut<'_, Result<Option<McpAccount>, StoreError>>;
     /// The one that was connected or renewed last and can be called with.
     fn newest_account(&self, integration: McpIntegrationId) -> Fut<'_, Result<Option<McpAccount>, StoreError>>;
-    /// In the order of their users, from one of them on.
+    /// Accounts of one integration, in the order of their users, those behind the user `after`.
     fn accounts_of(
         &self,
         integration: McpIntegrationId,
@@ -101,7 +101,8 @@ pub trait McpAccounts: Send + Sync {
     fn accounts_page<'a>(&'a self, asked: AccountsAsked<'a>) -> Fut<'a, Result<AccountPage, StoreError>>;
     /// All there are, in the order of their ids.
     fn all_accounts(&self, after: Option<McpAccountId>, most: u32) -> Fut<'_, Result<Vec<McpAccount>, StoreError>>;
-    /// Of many that want to renew the tokens of this version one may, until then. What is renewed is spent once.
+    /// Lets one of many that want to renew the tokens of this version do so, until then: what tokens are renewed with
+    /// is spent once.
     fn claim_renewal(
         &self,
         id: McpAccountId,
@@ -132,7 +133,7 @@ pub trait McpAccounts: Send + Sync {
 
     fn server_client<'a>(&'a self, org: OrgId, issuer: &'a str)
     -> Fut<'a, Result<Option<McpServerClient>, StoreError>>;
-    /// In place of one of this issuer. The oldest of the organisation make room above `most`.
+    /// Stores a registration, in place of one at the same issuer. The organisation's oldest make room above `most`.
     fn keep_server_client<'a>(
         &'a self,
         client: &'a McpServerClient,

@@ -13,7 +13,7 @@ pub struct OutsideCall {
     pub url: String,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Bytes,
-    /// For the whole call, redirects included.
+    /// The time that the whole call may take, redirects included.
     pub within: Duration,
     /// Longer answers are an error.
     pub most_reply: usize,
@@ -51,7 +51,7 @@ pub enum OutsideError {
     Unreachable(String),
     #[error("no answer within {} ms", .0.as_millis())]
     Timeout(Duration),
-    /// As many calls of that host are under way as may be.
+    /// Too many calls of that host are under way to begin another.
     #[error("too many calls of this host are under way")]
     Busy,
     /// It gave errors in a row, and is left alone for some seconds.

@@ -23,7 +23,7 @@ pub struct OwnedObject {
     pub expires_at: Timestamp,
 }
 
-/// Of whom, and of which kind.
+/// Where an object lies: the workspace that owns it, and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedPlace<'a> {
     pub workspace: WorkspaceId,

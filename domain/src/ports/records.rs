@@ -58,7 +58,7 @@ pub trait Repricing: Send + Sync {
         group: &'a Unpriced,
         after: Option<(Timestamp, Uuid)>,
     ) -> Fut<'a, Result<Vec<LogRecord>, StoreError>>;
-    /// Of records that have a cost by now, the first one stands.
+    /// Gives records their cost; one that has a cost by now keeps it.
     fn set_costs<'a>(&'a self, costs: &'a [Costed]) -> Fut<'a, Result<(), StoreError>>;
 }
 

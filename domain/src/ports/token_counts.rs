@@ -14,11 +14,11 @@ pub enum TokenSubject {
 pub struct TokenCount {
     pub tokens: u64,
     pub tokenizer: &'static str,
-    /// By the model's own tokenizer, and whole.
+    /// All of the text was counted, by the model's own tokenizer: the count is no estimate.
     pub is_exact: bool,
 }
 
-/// As much is being counted as may be at a time.
+/// Too much is being counted to begin another count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBusyToCount;
 

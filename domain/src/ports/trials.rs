@@ -13,10 +13,10 @@ use uuid::Uuid;
 /// What a guardrail is to judge.
 #[derive(Clone)]
 pub enum TrialSubject {
-    /// As a request: a text, or the body of one in any dialect.
+    /// Judged like a request: a text, or the body of one in any dialect.
     InputText(String),
     Request(Map<String, Value>),
-    /// As an answer: a text, or the body of one, with the request that it answers where that is known.
+    /// Judged like an answer: a text, or the body of one, with the request that it answers where that is known.
     OutputText(String),
     Response {
         response: Map<String, Value>,
@@ -39,14 +39,14 @@ impl fmt::Debug for TrialSubject {
 #[derive(Clone, Debug)]
 pub struct GuardrailTrial {
     pub org: OrgId,
-    /// Whose credentials, trusted hosts and providers count.
+    /// The workspace whose credentials, trusted hosts and providers count.
     pub workspace: WorkspaceId,
     /// Who asks: it counts as a request of this key.
     pub key: KeyId,
     pub guardrail: Arc<SavedGuardrail>,
     pub subject: TrialSubject,
     pub metadata: BTreeMap<String, String>,
-    /// Of the request that asks.
+    /// The trace of the request that asks for the trial.
     pub trace_id: Uuid,
 }
 
@@ -54,7 +54,7 @@ pub struct GuardrailTrial {
 pub enum TrialError {
     /// The guardrail or what it is to judge cannot be read: a rule, as the rest of a sentence.
     Unfit(String),
-    /// As many as may run at a time are running.
+    /// Too many trials are running to begin another.
     Busy,
     /// A limit on requests is reached: of the key, of its workspace, or a policy's. As a whole sentence.
     Limited(String),

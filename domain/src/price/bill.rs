@@ -74,9 +74,9 @@ fn counts(usage: &Usage) -> [(PriceClass, u64); 23] {
 /// The rates that hold for one call.
 struct Tariff<'a> {
     card: &'a PriceCard,
-    /// By length of the prompt, of the standard tier.
+    /// Rates of the standard tier, by the length of the prompt.
     standard: Tables<'a>,
-    /// Of the tier that served, where that is another.
+    /// Rates of the tier that served, where that is another one and has rates of its own.
     tier: Option<Tables<'a>>,
     served: ServiceTier,
     dear: Option<&'a RateTable>,
@@ -141,7 +141,8 @@ impl<'a> Tariff<'a> {
         tier.get(class)
     }
 
-    /// In thousandths of a picodollar: by the picture, by its size, by the steps that it took, or by several of these.
+    /// The price of all pictures, in thousandths of a picodollar. A model may be billed by the picture, by its size, by
+    /// the steps that it took, or by several of these.
     fn pictures(&self, usage: &Usage) -> Option<u128> {
         let size = usage.detail.picture;
         let (width, height) = (u128::from(size.width), u128::from(size.height));

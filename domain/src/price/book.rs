@@ -9,7 +9,7 @@ use ahash::AHashMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Whose models are called by names that its users choose: a deployment `gpt-4o` may be any model.
+/// The family whose users choose what their models are called: a deployment `gpt-4o` may be any model.
 pub const DEPLOYING: &str = "azure-openai";
 
 /// Which price is asked for.
@@ -17,7 +17,7 @@ pub const DEPLOYING: &str = "azure-openai";
 pub struct PriceQuery<'a> {
     pub provider: &'a str,
     pub model: &'a str,
-    /// Of the cloud that serves it, or empty.
+    /// The region of the cloud that serves the model, or empty.
     pub region: &'a str,
     /// When the call began.
     pub at: Timestamp,
@@ -67,14 +67,14 @@ pub struct PriceBook {
 #[derive(Debug, Default)]
 struct ProviderShelf {
     rows: Range<u32>,
-    /// By every name of a model, where its rows lie.
+    /// Where the rows of a model lie, by each name that it goes by.
     names: AHashMap<&'static str, Range<u32>>,
 }
 
 static BUILTIN: OnceLock<PriceBook> = OnceLock::new();
 
 impl PriceBook {
-    /// Of a file with a row on each line, sorted by provider and model.
+    /// Reads a file with a row on each line, sorted by provider and model.
     pub fn parse(json: &'static str) -> Result<Self, String> {
         let lines: Vec<&str> = json.lines().filter(|line| line.starts_with('{')).collect();
         let mut book = Self { rows: Vec::with_capacity(lines.len()), ..Self::default() };
@@ -138,7 +138,7 @@ impl PriceBook {
         read
     }
 
-    /// The same where that was done already.
+    /// The prices of the file where it was read already; `None`: it was not, and is not read now.
     pub fn opened() -> Option<&'static Self> {
         BUILTIN.get()
     }

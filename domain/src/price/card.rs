@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for RateTable {
 #[serde(deny_unknown_fields)]
 pub struct UpperRates {
     pub tokens: u64,
-    /// From so many tokens on, instead of above.
+    /// These rates hold from `tokens` on, not only above.
     #[serde(default)]
     pub inclusive: bool,
     pub rates: RateTable,
@@ -125,7 +125,7 @@ pub struct PriceList {
     pub tiers: Box<[(ServiceTier, TierRates)]>,
     pub hours: Box<[DearHours]>,
     pub pictures: Box<[PictureRate]>,
-    /// In a batch a picture costs half, as tokens do. Of whom that is not known it costs what it does otherwise.
+    /// A picture costs half in a batch, as tokens do. Where that is not known of a provider, it costs the usual price.
     pub halves_pictures: bool,
 }
 

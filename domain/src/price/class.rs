@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// In the order of the price file.
+/// A class of tokens, or another unit, that has a rate; in the order of the price file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -53,8 +53,8 @@ impl PriceClass {
         (self as u8) <= (Self::PredictionRejected as u8)
     }
 
-    /// Whose rate it has where it has none of its own. Sound is not among them: where it has a rate at all, that is
-    /// another than text's.
+    /// The class whose rate counts where this one has none of its own. Sound is not among them: where it has a rate at
+    /// all, that is another than text's.
     pub(super) const fn stand_in(self) -> Option<Self> {
         match self {
             Self::Reasoning | Self::ImageOut | Self::PredictionAccepted | Self::PredictionRejected => {

@@ -14,7 +14,7 @@ pub struct FactorTable {
 }
 
 impl FactorTable {
-    /// Of numbers that were checked to lie in a range without surprises.
+    /// The numbers must have been checked to lie in a range without surprises.
     pub fn new(classes: impl IntoIterator<Item = (PriceClass, f64)>, pictures: Option<f64>, default: f64) -> Self {
         Self {
             classes: classes.into_iter().map(|(class, factor)| (class, parts(factor))).collect(),

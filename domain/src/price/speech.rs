@@ -4,7 +4,7 @@
 use super::{PriceCard, PriceClass};
 use crate::usage::{Usage, UsageDetail};
 
-/// Of text, as a rule of thumb.
+/// Characters of text that make a token, as a rule of thumb.
 const CHARACTERS_A_TOKEN: u64 = 4;
 /// Tokens of sound are told by Google as 25 a second (<https://ai.google.dev/gemini-api/docs/audio>); OpenAI's prices by
 /// the minute come to 21.
@@ -13,9 +13,9 @@ const MILLIS_A_TOKEN: u64 = 40;
 /// What is known of speech that was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UntoldSpeech {
-    /// Of the text.
+    /// How long the text is that was to be said.
     pub characters: u32,
-    /// Of the sound, as far as it came.
+    /// How long the sound is, as far as it came, in thousandths of a second.
     pub millis: u32,
 }
 
@@ -57,7 +57,7 @@ mod tests {
         let at = Timestamp::from_secs(1_795_000_000);
         let speech = UntoldSpeech { characters: 1_000, millis: 60_000 };
         for (provider, model, nanos) in [
-            // By the character, by the second beside tokens of text, and by tokens alone.
+            // Billed by the character, by the second and tokens of text, and by tokens alone.
             ("openai", "tts-1", 15_000_000),
             ("openai", "gpt-4o-mini-tts", 15_000_000 + 150_000),
             ("vertex-ai", "gemini-2.5-flash-tts", 15_000_000 + 125_000),

@@ -35,7 +35,7 @@ pub struct Bodies {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodiesPlace {
     pub object: SmolStr,
-    /// From this byte on, so many.
+    /// The first byte of the part in the object; `bytes` is its length.
     pub at: u64,
     pub bytes: u64,
 }

@@ -29,7 +29,7 @@ impl RecordKind {
         }
     }
 
-    /// By the name of an operation, those of older and newer programs among them.
+    /// The kind that the name of an operation stands for; names of older and newer programs are read as well.
     pub fn of(operation: &str) -> Self {
         match operation {
             "batch" => Self::Batch,
@@ -115,7 +115,7 @@ pub struct ToolDetail {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BatchDetail {
-    /// As its own document says it: `completed`, `failed`, `expired` or `cancelled`.
+    /// How the batch ended, in the words of its own document: `completed`, `failed`, `expired` or `cancelled`.
     pub status: SmolStr,
     /// Where its lines went.
     pub endpoint: SmolStr,
@@ -215,7 +215,8 @@ impl LogRecord {
         self.operation.llm_mut()
     }
 
-    /// Of other records that of a call of which nothing is known: for who shows or stores all of them alike.
+    /// What is known of the call of a model; for other records as if nothing were known, for whoever shows or stores
+    /// all of them alike.
     pub fn llm_or_none(&self) -> &LlmDetail {
         self.llm().unwrap_or(&NONE)
     }
@@ -228,7 +229,7 @@ impl LogRecord {
         }
     }
 
-    /// Of the saved prompt that it came from.
+    /// The slug of the saved prompt that the request came from.
     pub fn prompt_slug(&self) -> Option<&SmolStr> {
         self.llm()?.prompt.as_deref().map(|prompt| &prompt.slug)
     }

@@ -61,7 +61,7 @@ static OPEN: &[&str] = &[
 
 static OPEN_FAMILIES: &[&str] = &["x-ratelimit-", "anthropic-ratelimit-", "x-stainless-"];
 
-/// Of the gateway's own headers, by what stands behind their prefix.
+/// Headers of the gateway's own that say nothing secret, by what stands behind their prefix.
 static OPEN_OWN: &[&str] = &[
     "adjusted-params",
     "cache-force-refresh",
@@ -359,7 +359,7 @@ fn string_end(text: &[u8], from: usize) -> usize {
     text.len()
 }
 
-/// Behind the value that starts at `from`.
+/// The place behind the JSON value that starts at `from`.
 fn value_end(text: &[u8], from: usize) -> usize {
     let (mut at, mut depth) = (from, 0_u32);
     while let Some(byte) = text.get(at) {

@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// In place of an operation.
+/// What stands in place of an operation in a record that a client sent.
 pub const OWN_CALL: &str = "log";
 
 impl LogRecord {

@@ -8,16 +8,16 @@ use smol_str::SmolStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RealtimeNote {
-    /// Of a response or of the item whose transcript it is.
+    /// The id of the response, or of the item whose transcript it is.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub id: SmolStr,
-    /// Of a response, as its provider says it: `completed`, `cancelled`, `failed`, `incomplete`; `cut` where it never said.
+    /// How a response ended: `completed`, `cancelled`, `failed`, `incomplete`; `cut` where its provider never said.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub status: SmolStr,
     /// The call over WebRTC or SIP that it is about.
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub call_id: SmolStr,
-    /// Of a call that begins: what is said in it is read and counted.
+    /// Whether what is said in a call that begins is read and counted; absent from records of anything else.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watched: Option<bool>,
     /// Why a session ended.
@@ -30,7 +30,7 @@ pub struct RealtimeNote {
     pub close_code: Option<u16>,
     #[serde(skip_serializing_if = "SmolStr::is_empty")]
     pub close_reason: SmolStr,
-    /// Of the whole session.
+    /// What the whole session came to; absent from records of its parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<RealtimeTotals>,
 }

@@ -64,7 +64,7 @@ impl Trace {
 
     /// The other way round: the span of the request whose `attempt`th target has this one.
     pub const fn request_of(call: u64, attempt: u32) -> u64 {
-        // Of the multiplier in `call`, modulo 2^64.
+        // The inverse of the multiplier in `call`, modulo 2^64.
         const INVERSE: u64 = 0xf1de_83e1_9937_733d;
         let mixed = call ^ (call >> 29) ^ (call >> 58);
         mixed.wrapping_mul(INVERSE) ^ attempt as u64

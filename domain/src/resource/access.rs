@@ -41,7 +41,7 @@ impl Switches {
 /// Which workspaces may use an integration of the organisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkspaceAccess {
-    /// For every workspace that is not told otherwise.
+    /// Whether a workspace that `workspaces` does not name may use it.
     pub global: bool,
     #[serde(default)]
     pub workspaces: BTreeMap<WorkspaceId, bool>,

@@ -17,7 +17,7 @@ pub struct AgentIntegration {
     pub description: Option<String>,
     #[serde(flatten)]
     pub outbound: OutboundSettings,
-    /// As the agent wrote it, or whoever saved the integration; `None`: nobody knows it.
+    /// The agent's card, as the agent wrote it, or whoever saved the integration; `None`: nobody knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_card: Option<Value>,
     /// Somebody wrote the card: the agent is not asked for one.

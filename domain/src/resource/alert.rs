@@ -16,7 +16,7 @@ const MOST_RECIPIENTS: usize = 20;
 const MOST_HEADERS: usize = 10;
 const MOST_NAMES: usize = 50;
 const LONGEST: usize = 2_048;
-/// In minutes. A month is what a rule looks back at the most.
+/// The windows that a rule may have, in minutes; it looks back over 31 days at most.
 const WINDOWS: std::ops::RangeInclusive<u32> = 5..=44_640;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,7 +145,7 @@ impl AlertChannel {
         })
     }
 
-    /// The same with masks in the place of what is sealed.
+    /// A copy with masks in the place of what is sealed.
     #[must_use]
     pub fn masked(&self, show: impl Fn(&str) -> String) -> Self {
         match self {
@@ -170,10 +170,10 @@ pub struct AlertRule {
     #[serde(default)]
     pub statistic: LatencyStatistic,
     pub window_minutes: u32,
-    /// With fewer calls in the window nothing is told.
+    /// Nothing is told when the window holds fewer calls than this.
     #[serde(default)]
     pub minimum_count: u64,
-    /// From one message to the next.
+    /// The least time between two messages.
     pub cool_down_minutes: u32,
     #[serde(default, skip_serializing_if = "AlertFilters::is_empty")]
     pub filters: AlertFilters,

@@ -71,7 +71,7 @@ pub struct ApiKey {
     /// Calls under way at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<NonZeroU32>,
-    /// Of MCP servers; what is empty says nothing.
+    /// What the key may use of MCP servers; empty: nothing is said.
     #[serde(default, skip_serializing_if = "McpReach::is_empty")]
     pub mcp_access: McpReach,
     /// `None`: any model.

@@ -45,7 +45,7 @@ impl Amount {
         Self(value)
     }
 
-    /// As it is counted: nanodollars of a cost, else the number itself. The amount must have passed its check.
+    /// The amount as it is counted: nanodollars of a cost, else the number itself. It must have passed its check.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in range")]
     pub fn units(self, spend: Spend) -> u64 {
         match spend {
@@ -54,7 +54,7 @@ impl Amount {
         }
     }
 
-    /// From what was counted, to be shown.
+    /// The amount that people are shown for what was counted.
     #[expect(clippy::cast_precision_loss, reason = "shown to people, never counted with")]
     pub fn shown(units: u64, spend: Spend) -> Self {
         match spend {
@@ -78,7 +78,7 @@ impl Amount {
     }
 }
 
-/// As amounts of money are written: no more places than there are.
+/// Written like amounts of money: no more places than there are.
 impl std::fmt::Display for Amount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
@@ -111,9 +111,9 @@ pub enum Reset {
 /// Where weeks begin: they differ by who holds the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Week {
-    /// Of policies.
+    /// Weeks of the budgets of policies.
     Monday,
-    /// Of keys, workspaces, providers and integrations.
+    /// Weeks of the budgets of keys, workspaces, providers and integrations.
     Sunday,
 }
 
@@ -149,7 +149,7 @@ impl Budget {
         self.credit_limit.units(self.spend)
     }
 
-    /// As [`Self::limit`], of the alert.
+    /// The threshold of the alert as it is counted, see [`Amount::units`].
     pub fn threshold(&self) -> Option<u64> {
         self.alert_threshold.map(|t| t.units(self.spend))
     }
@@ -215,8 +215,8 @@ fn every(days: i64, anchor: Timestamp, now: Timestamp) -> Period {
     Period { starts: Timestamp(starts), ends: Some(Timestamp(starts + length)) }
 }
 
-/// From the first of the month, or from the day of the month that the first reset fell on; in shorter months
-/// from their last day. `None` beyond the calendar.
+/// The month around `now`: it begins on the 1st, or on the day of the month that the first reset fell on, which in
+/// shorter months is their last day. `None` beyond the calendar.
 fn month(first: Option<Timestamp>, now: Timestamp) -> Option<Period> {
     let today = date(now)?;
     let day = first.and_then(date).map_or(1, Date::day);

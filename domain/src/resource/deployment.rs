@@ -16,7 +16,7 @@ pub struct Deployment {
     pub tags: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_type: Option<String>,
-    /// In the order in which they were given: a token that names none is for the first. `None`: every workspace.
+    /// The workspaces that it serves, in the order given; a token that names none is for the first. `None`: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<Vec<WorkspaceId>>,
     #[serde(flatten)]
@@ -49,7 +49,7 @@ pub struct DeploymentConfig {
     /// Saved configs and providers only, whatever the organisation says.
     #[serde(default)]
     pub block_inline_config: bool,
-    /// On each record of them, over that of requests.
+    /// Metadata that every record of its nodes has; wins over that of the request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }

@@ -46,7 +46,8 @@ impl<T: Serialize> Editions<T> {
         self.shed()
     }
 
-    /// What is in force under the bare name from now on; `edition` is that number's, from the history.
+    /// Puts `number` in force under the bare name; `edition` is that number's, from the history. Says whether there is
+    /// room for it beside those that must stay.
     #[must_use]
     pub fn publish(&mut self, number: u32, edition: Edition<T>) -> bool {
         self.default = number;
@@ -54,7 +55,7 @@ impl<T: Serialize> Editions<T> {
         self.shed()
     }
 
-    /// As [`Self::publish`], for a label.
+    /// Lets a label name `number` from now on. The rest is as in [`Self::publish`].
     #[must_use]
     pub fn label(&mut self, label: Uuid, number: u32, edition: Edition<T>) -> bool {
         self.labels.insert(label, number);
@@ -91,7 +92,7 @@ impl<T> Editions<T> {
         self.kept.get(&self.latest)
     }
 
-    /// By what stands behind `@` in a name; nothing there means the default. `label` finds a label by its name.
+    /// The version that the text behind `@` in a name means; without one, the default. `label` finds a label by name.
     pub fn named(&self, name: Option<&str>, label: impl Fn(&str) -> Option<Uuid>) -> Option<(u32, &Edition<T>)> {
         let number = match name {
             None | Some("default") => self.default,

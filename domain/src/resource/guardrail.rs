@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GuardrailDocument {
-    /// As the admin wrote them, key order kept; each secret in them is its mask.
+    /// Checks and actions as the admin wrote them, key order kept; each secret in the checks is its mask.
     pub checks: Value,
     pub actions: Value,
     /// What the masks stand for, sealed, by JSON Pointer (RFC 6901) into `checks`.

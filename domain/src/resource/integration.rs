@@ -27,7 +27,7 @@ pub struct Integration {
     pub models: Models,
     #[serde(default, skip_serializing_if = "is_default")]
     pub access: Access,
-    /// On every price of its models, their own ones included.
+    /// What every price of its models is multiplied by, prices that were set for a single model included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price_factors: Option<Factors>,
     /// What is filled from references in place of being stored here.
@@ -89,10 +89,10 @@ pub struct Models {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     pub enabled: bool,
-    /// A label of the admin's.
+    /// A label of the admin's, by which nothing is decided.
     #[serde(default)]
     pub is_custom: bool,
-    /// As `is_custom`.
+    /// Another label of the admin's, by which nothing is decided.
     #[serde(default)]
     pub is_finetune: bool,
     /// Where it has no price of its own, it costs what this one does.
@@ -119,7 +119,7 @@ impl Models {
         self.list.get(model).map_or(self.allow_all, |m| m.enabled)
     }
 
-    /// Of one model that has several names: switched off by any of them, it is off.
+    /// Whether a model that has several names is allowed: switched off by any of them, it is off.
     pub fn allow_by<'n>(&self, names: impl Iterator<Item = &'n str>) -> bool {
         let (mut on, mut off) = (self.allow_all, false);
         for model in names.filter_map(|name| self.list.get(name)) {
@@ -138,11 +138,11 @@ impl Models {
 /// Which workspaces may borrow from an integration of the organisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Access {
-    /// For every workspace that is not told otherwise.
+    /// Whether a workspace that `workspaces` does not name may borrow from it.
     pub global: bool,
     #[serde(default)]
     pub workspaces: BTreeMap<WorkspaceId, bool>,
-    /// Of all workspaces together.
+    /// What all workspaces together may take.
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -19,10 +19,10 @@ pub struct RateLimit {
 pub struct Limits {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_limits: Vec<RateLimit>,
-    /// At most one of each type.
+    /// The budgets, at most one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub usage_limits: Vec<Budget>,
-    /// Of API keys: whom the operator's webhook is asked to mail when a budget is used up.
+    /// Whom the operator's webhook is asked to mail when a budget is used up; for API keys only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alert_emails: Vec<String>,
 }

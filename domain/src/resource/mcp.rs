@@ -51,7 +51,7 @@ impl McpIntegration {
     pub fn meet(&mut self, opened: Option<McpSync>, why: String) -> bool {
         let known = &mut self.sync;
         let before = known.clone();
-        // Of one that never said what it offers a list would look empty.
+        // Only what was read once can be stale: a server that never said what it offers has no list to show.
         known.status = if known.at.is_none() { "failed" } else { "stale" }.to_owned();
         known.error = Some(why);
         if let Some(opened) = opened {
@@ -99,7 +99,7 @@ impl McpIntegration {
 pub enum McpTransport {
     /// Streamable HTTP: one address that answers with JSON or events.
     Http,
-    /// Of 2024-11-05: one stream of events that stays open, and an address that it names for what is sent.
+    /// The transport of 2024-11-05: a stream of events that stays open, and an address that it names for what is sent.
     Sse,
     /// A program of the gateway's own machine, named in its settings: see [`program_of`].
     Stdio,
@@ -168,7 +168,7 @@ pub struct ServerMember {
     /// Before the names of its tools; its slug where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Without it the others are shown alone.
+    /// When this member does not answer, the others are shown without it; where a required one does not, nothing is.
     pub optional: bool,
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpExternalAuth {
-    /// As the issuer calls itself.
+    /// The issuer's identifier, as the issuer states it itself.
     pub issuer: String,
 }
 
@@ -21,7 +21,7 @@ pub struct JwtValidation {
     /// Keys that were written down instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwks: Option<Value>,
-    /// Of [`Self::ALGORITHMS`].
+    /// Algorithms by which tokens may be signed, each one of [`Self::ALGORITHMS`].
     pub algorithms: Vec<String>,
     /// Seconds by which its clock may be off.
     pub clock_tolerance: u32,

@@ -14,7 +14,7 @@ pub struct McpSignIn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyId>,
     pub client_id: String,
-    /// As the client calls itself, for whom nobody vouches.
+    /// What the client calls itself; nobody vouches for it.
     pub client_name: String,
     /// The server's slug.
     pub server: String,
@@ -25,6 +25,6 @@ pub struct McpSignIn {
 }
 
 impl McpSignIn {
-    /// Of one person at a time: the oldest ends when another begins.
+    /// Grants that one person may have at a time: the oldest ends when another begins.
     pub const MOST: usize = 100;
 }

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct McpPricing {
-    /// Of tools that are not named; `None`: of those no price is known.
+    /// What a call costs of each tool that is not named in `tools`; `None`: no price is known for these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_usd_per_call: Option<f64>,
-    /// By the server's own name of the tool.
+    /// The price of a call of each tool in US dollars, by the name that the tool has at its server.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, f64>,
 }

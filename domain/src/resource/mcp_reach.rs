@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Without `allow` everything is allowed; what `deny` names is denied whatever else is said.
+/// What may be used. Without `allow` everything is allowed; what `deny` names is denied whatever else is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpReach {

@@ -1,5 +1,5 @@
-//! As whom an MCP server is called: a client of its own at the server's authorisation server, and what the server is told
-//! of the person behind a call.
+//! Who the gateway is when it calls an MCP server: a client of its own at the server's authorisation server; and what
+//! the server is told of the person behind a call.
 
 use crate::cloud::{Assertion, ClientCredentials, Endpoint, Grant, SignIn};
 use crate::secret::Secret;
@@ -18,7 +18,7 @@ pub struct McpOauthClient {
     /// What the token is for (RFC 8707).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// The same, as some servers call it.
+    /// What the token is for, under the name that some servers use in place of `resource`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
 }
@@ -73,10 +73,10 @@ pub enum IdentityMethod {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityForwarding {
     pub method: IdentityMethod,
-    /// In lower case; `None`: what the method is used with.
+    /// The header that tells who calls, in lower case; `None`: the usual one of the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header_name: Option<String>,
-    /// Of [`IdentityForwarding::CLAIMS`]; empty: all.
+    /// What the server is told, each one of [`IdentityForwarding::CLAIMS`]; empty: all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include_claims: Vec<String>,
     pub jwt_expiry_seconds: u32,

@@ -4,11 +4,11 @@
 use serde_json::{Map, Value};
 
 const ANNOTATION: &str = "x-mcp-header";
-/// Of one tool.
+/// Headers that one tool may want.
 const MOST: usize = 32;
-/// Of a header's name behind `Mcp-Param-`.
+/// Bytes of a header's name behind `Mcp-Param-`.
 const LONGEST: usize = 100;
-/// Of a schema's nesting; what lies deeper is not looked at.
+/// Levels of nesting in a schema that are looked at; what lies deeper is not.
 const DEEPEST: usize = 32;
 
 /// What of a call of one tool stands in headers.
@@ -20,19 +20,19 @@ pub struct McpToolHeaders(Vec<McpToolHeader>);
 pub struct McpToolHeader {
     /// Names from the arguments down to the value.
     pub path: Vec<Box<str>>,
-    /// Behind `Mcp-Param-`, in small letters.
+    /// The header's name behind `Mcp-Param-`, in lower case.
     pub name: Box<str>,
 }
 
 impl McpToolHeaders {
-    /// Of a tool as its server lists it. `Err`: its schema breaks the rules, and no client may be shown such a tool.
+    /// Reads a tool as its server lists it. `Err`: its schema breaks the rules, and no client may be shown such a tool.
     pub fn of(tool: &Value) -> Result<Self, &'static str> {
         let mut found = Self::default();
         found.walk(&tool["inputSchema"], &mut Vec::new(), true, 0)?;
         Ok(found)
     }
 
-    /// Of a tool as it was written; reads no more of it than it must.
+    /// Reads a tool from its JSON as it was written, and no more of it than it must.
     pub fn of_json(tool: &str) -> Result<Self, &'static str> {
         if !tool.contains(ANNOTATION) {
             return Ok(Self::default());

@@ -6,7 +6,7 @@ use crate::model_name::split_model;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Nothing else may be called. As a list of texts where it is kept.
+/// The models that may be called, and no others. Stored as a list of texts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct ModelReach(Arc<[ReachEntry]>);
@@ -15,7 +15,7 @@ pub struct ModelReach(Arc<[ReachEntry]>);
 struct ReachEntry {
     written: String,
     whole: Glob,
-    /// Of `@slug/model`: either part.
+    /// Both parts of an entry that is written `@slug/model`.
     apart: Option<ProviderModel>,
 }
 
@@ -34,7 +34,7 @@ pub struct ModelReachFlaw {
 
 const MOST: usize = 200;
 const LONGEST: usize = 255;
-/// In one entry.
+/// Wildcards in one entry.
 const MOST_STARS: usize = 4;
 
 impl ModelReach {

@@ -10,7 +10,7 @@ pub struct MadeClient {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     pub redirect_uris: Vec<String>,
-    /// Of `mcp`, `mcp:read` and `mcp:write`, with blanks between them; `None`: whatever it asks for.
+    /// Which of `mcp`, `mcp:read` and `mcp:write` it may ask for, with blanks between them; `None`: each of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// SHA-256 of its secret in hexadecimal; `None`: it is public, and PKCE alone proves who asks.
@@ -21,10 +21,10 @@ pub struct MadeClient {
 }
 
 impl MadeClient {
-    /// Of an organisation.
+    /// Clients that an organisation may have.
     pub const MOST: usize = 200;
 
-    /// As it is called where clients are told apart (RFC 6749, 2.1).
+    /// The word that OAuth has for such a client (RFC 6749, 2.1).
     pub const fn kind(&self) -> &'static str {
         if self.secret_sha256.is_some() { "confidential" } else { "public" }
     }

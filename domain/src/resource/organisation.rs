@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Organisation {
     /// Acted on when an Admin key names no workspace.
     pub default_workspace: WorkspaceId,
-    /// Whose Admin key made it; `None`: it is the one of the first start, which alone makes others.
+    /// The organisation whose Admin key made it; `None`: it is the one of the first start, which alone makes others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<OrgId>,
     /// Refuses inline provider, config and host selection. Never set: decided
@@ -63,7 +63,7 @@ pub struct Organisation {
     /// What tokens must say of themselves beside being signed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub token_rules: Vec<TokenRule>,
-    /// Of all its workspaces that are not excluded.
+    /// Guardrails for all its workspaces that are not excluded.
     #[serde(default, skip_serializing_if = "DefaultGuardrails::is_empty")]
     pub default_guardrails: DefaultGuardrails,
     /// What models cost it, by `provider/model`, instead of what they cost everybody.
@@ -83,7 +83,7 @@ impl Organisation {
     /// Seconds: least and most of `cache_max_age`.
     pub const CACHE_AGE: RangeInclusive<u32> = 60..=25_923_000;
 
-    /// Whose tokens it accepts; `None`: nobody's.
+    /// The issuers whose tokens it accepts; `None`: it accepts none.
     pub fn trust(&self) -> Result<Option<Trust>, BadKeySet> {
         let inline = self.jwks.as_ref().map(KeySet::parse).transpose()?.unwrap_or_default();
         let uris = self.jwks_uris.iter().map(|uri| uri.as_str().into()).collect();

@@ -22,15 +22,16 @@ pub struct OutboundSettings {
     pub pricing: McpPricing,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<McpOauthClient>,
-    /// Of [`OutboundAuth::OauthAuto`] alone; `None`: the gateway makes itself known.
+    /// The client that the gateway is where people connect accounts, for [`OutboundAuth::OauthAuto`] alone; `None`: it
+    /// makes itself known there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_client: Option<McpKnownClient>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<IdentityForwarding>,
-    /// Of MCP servers alone.
+    /// The issuer at which people sign in for this server; for MCP servers alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_auth_config: Option<McpExternalAuth>,
-    /// Of tokens of that issuer.
+    /// How tokens of that issuer are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jwt_validation: Option<JwtValidation>,
 }
@@ -51,7 +52,7 @@ impl OutboundSettings {
         }
     }
 
-    /// As if nothing had been configured beside the address.
+    /// Drops headers, prices and sign-in, which a deleted integration need not keep.
     pub fn clear(&mut self) {
         self.custom_headers.clear();
         self.pricing = McpPricing::default();

@@ -95,7 +95,7 @@ pub struct Invite {
     /// Scopes of the key that the new user is given in each workspace; none: no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_scopes: Option<Scopes>,
-    /// Of the secret in the link.
+    /// The hash of the secret in the link of the invitation.
     pub token_hash: String,
     pub expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]

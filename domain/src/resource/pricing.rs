@@ -29,16 +29,16 @@ pub struct Rates {
     pub response_audio_token: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_token: Option<f64>,
-    /// Of every image that no line of `pictures` is for.
+    /// The rate for every image that no line of `pictures` is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<f64>,
-    /// By quality and size, `default` for all others of either.
+    /// The rate of an image by its quality, then by its size; `default` stands for all others of either.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub pictures: BTreeMap<String, BTreeMap<String, f64>>,
     /// The flat part of every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<f64>,
-    /// By name, of [`UNITS`].
+    /// The rate of each unit, by a name of [`UNITS`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<String, f64>,
 }
@@ -49,13 +49,13 @@ pub struct Rates {
 pub struct Factors {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<f64>,
-    /// By name, of [`TOKENS`].
+    /// The factor of each class of tokens, by a name of [`TOKENS`].
     #[serde(flatten, deserialize_with = "known")]
     pub tokens: BTreeMap<String, f64>,
-    /// Of images, whatever their quality and size.
+    /// The factor for images, whatever their quality and size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<f64>,
-    /// By name, of [`UNITS`].
+    /// The factor of each unit, by a name of [`UNITS`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub additional_units: BTreeMap<String, f64>,
 }
@@ -202,7 +202,7 @@ fn rate(cents: f64) -> PicoRate {
 }
 
 impl Factors {
-    /// As [`Rates::check`].
+    /// Whether all factors are in range. `under`: where they stand in the body, with a dot at its end.
     pub fn check(&self, under: &str) -> Result<(), Invalid> {
         check(&[("default", self.default), ("image.default", self.image)], under, MOST_FACTOR)?;
         for (name, factor) in &self.tokens {
@@ -211,7 +211,7 @@ impl Factors {
         check_units(&self.additional_units, under, MOST_FACTOR)
     }
 
-    /// By class. What names the text of a direction goes before what names all of it.
+    /// The factors by class. A name for the text of a direction goes before one for all tokens of that direction.
     pub fn table(&self) -> FactorTable {
         let own = |class: PriceClass| {
             let names = TOKENS.iter().filter(move |(_, c)| *c == class).rev();

@@ -14,7 +14,7 @@ pub struct DirectoryProfile {
     /// The directory's own id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// In the spelling of their schema; checked when they came.
+    /// Attributes of the user, spelled as their schema spells them; they were checked when they came.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub attributes: Map<String, Value>,
     #[serde(flatten)]

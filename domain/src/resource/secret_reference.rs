@@ -24,7 +24,7 @@ pub struct SecretReference {
     /// The member of the secret that is meant where a mapping names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_key: Option<String>,
-    /// Whose integrations may use it; `None`: those of every workspace.
+    /// The workspaces whose integrations may use it; `None`: those of every workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspaces: Option<BTreeSet<WorkspaceId>>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -6,7 +6,7 @@ use crate::scope::{Scope, Scopes};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose right a switch is.
+/// The people whose right a switch grants or takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Members,
@@ -136,7 +136,7 @@ impl Security {
         Ok(Self(bits))
     }
 
-    /// From a set that must name every switch.
+    /// Reads a set that must name every switch.
     pub fn whole(all: &BTreeMap<String, bool>) -> Result<Self, BadSecurity> {
         match Self::names().find(|name| !all.contains_key(*name)) {
             Some(name) => Err(BadSecurity::Missing(name)),

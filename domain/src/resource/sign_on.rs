@@ -21,7 +21,7 @@ pub struct SignOn {
     /// What the provider calls the public half of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_key_id: Option<String>,
-    /// In PEM, for providers that know the public half by its certificate.
+    /// The certificate in PEM, for providers that know the public half by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
     /// The claim that says which roles somebody has.

@@ -18,10 +18,10 @@ pub struct Workspace {
     /// Shown before the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
-    /// In force in the sections that the organisation opened.
+    /// The workspace's own switches, in force in the sections that the organisation opened to workspaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_settings: Option<Security>,
-    /// In days; wins over the organisation's.
+    /// Days after which the secrets of user keys are replaced; wins over the organisation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_api_key_rotation_period: Option<u16>,
     #[serde(default, skip_serializing_if = "Limits::is_empty")]
@@ -29,7 +29,7 @@ pub struct Workspace {
     /// Fields of logs that are kept here beside those of the organisation.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub denied_log_fields: BTreeSet<LogField>,
-    /// Of what the organisation gives to all.
+    /// The directions in which the guardrails that the organisation gives to all do not hold here.
     #[serde(default, skip_serializing_if = "Exclusions::is_empty")]
     pub exclusions: Exclusions,
     #[serde(flatten)]

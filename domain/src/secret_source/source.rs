@@ -18,7 +18,7 @@ pub enum SecretSource {
     Azure {
         grant: Arc<Grant>,
         vault: String,
-        /// Of the secret, and perhaps of one of its versions behind a slash.
+        /// The name of the secret, and perhaps one of its versions behind a slash.
         name: String,
     },
     HashiCorp(HashiCorp),
@@ -35,7 +35,7 @@ pub struct HashiCorp {
     pub addr: String,
     pub namespace: Option<String>,
     pub login: VaultLogin,
-    /// Below `/v1/`.
+    /// Path of the secret behind `/v1/`.
     pub path: String,
 }
 
@@ -46,7 +46,7 @@ pub enum VaultLogin {
         role: String,
         secret: Secret<String>,
     },
-    /// By the token that a cluster gives this machine.
+    /// Signs in with the token that a cluster gives this machine.
     Kubernetes {
         role: String,
     },

@@ -107,7 +107,7 @@ impl Snapshot {
         self.secret_references.values()
     }
 
-    /// By id or slug.
+    /// Finds a secret reference of an organisation by id or slug.
     pub fn secret_reference_named(&self, org: OrgId, name: &str) -> Option<&Arc<SavedSecretReference>> {
         let id = name.parse().ok();
         let mut ours = self.secret_references().filter(|reference| reference.org == org);

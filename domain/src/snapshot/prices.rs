@@ -43,7 +43,7 @@ pub(super) struct OwnPrices {
 #[derive(Debug)]
 enum OwnPrice {
     Set(PriceCard),
-    /// As this other model of the same provider.
+    /// The model costs what this other model of the same provider costs.
     As(String),
 }
 
@@ -85,8 +85,8 @@ impl OwnPrices {
         named.or_else(|| self.models.get(azure::model_behind(asked.settings, Some(model))?))
     }
 
-    /// Of a model that no price is set for here: the organisation's, else a public one that is not the same for all.
-    /// `likened`: an admin named it, as what another one is.
+    /// The price of a model that has none set here: the organisation's, else a public one that is not the same for all.
+    /// `likened`: an admin said that another model costs what this one does.
     fn listed(&self, asked: OwnQuery<'_>, likened: bool) -> Option<PriceCard> {
         let OwnQuery { model, at, org, settings } = asked;
         if let Some(card) = org.card(self.provider, model) {

@@ -22,7 +22,7 @@ impl Snapshot {
 }
 
 impl<'a> ShelfView<'a> {
-    /// By slug or id, in use or not. Its own beats what others share.
+    /// A prompt by slug or id, in use or not. The workspace's own beats what others share.
     pub fn prompt(self, name: &str) -> Option<&'a Arc<SavedPrompt>> {
         self.workspace.shelf().prompt(name).or_else(|| {
             let mut shared = self.snapshot.org(self.workspace.org)?.shared_shelf().prompts_named(name);
@@ -30,7 +30,7 @@ impl<'a> ShelfView<'a> {
         })
     }
 
-    /// As [`Self::prompt`].
+    /// A partial by slug or id, in use or not. The workspace's own beats what others share.
     pub fn partial(self, name: &str) -> Option<&'a Arc<SavedPartial>> {
         self.workspace.shelf().partial(name).or_else(|| {
             let mut shared = self.snapshot.org(self.workspace.org)?.shared_shelf().partials_named(name);
@@ -44,7 +44,7 @@ impl<'a> ShelfView<'a> {
         shared.filter(move |prompt| self.is_lent(prompt.home, prompt.sharing.as_ref()))
     }
 
-    /// As [`Self::lent_prompts`].
+    /// Partials of others that it may read.
     pub fn lent_partials(self) -> impl Iterator<Item = &'a Arc<SavedPartial>> {
         let shared = self.snapshot.org(self.workspace.org).into_iter().flat_map(|org| org.shared_shelf().partials());
         shared.filter(move |partial| self.is_lent(partial.home, partial.sharing.as_ref()))
@@ -60,7 +60,7 @@ impl<'a> ShelfView<'a> {
         self.workspace.provider(name).map_or(name, |provider| &provider.slug)
     }
 
-    /// The same from the workspace in which something lies.
+    /// The shelves seen from the workspace in which something lies.
     pub fn at(self, home: WorkspaceId) -> Option<Self> {
         if home == self.workspace.id {
             return Some(self);
@@ -75,7 +75,7 @@ impl<'a> ShelfView<'a> {
     }
 }
 
-/// In use, in the version that the name asks for.
+/// Finds partials that are in use, in the version that the name asks for.
 impl<'a> Partials<'a> for ShelfView<'a> {
     fn find(self, name: &str) -> Option<FoundPartial<'a, Self>> {
         let (name, version) = split_version(name);

@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageDetail {
-    /// Of the cache writes: those that are kept for an hour.
+    /// Part of the cache writes: tokens that are kept for an hour.
     #[serde(skip_serializing_if = "is_none")]
     pub cache_write_1h: u32,
-    /// Of the cache reads.
+    /// Part of the cache reads: tokens of sound.
     #[serde(skip_serializing_if = "is_none")]
     pub audio_cache_read: u32,
-    /// Of the cache reads.
+    /// Part of the cache reads: tokens of pictures.
     #[serde(skip_serializing_if = "is_none")]
     pub image_cache_read: u32,
-    /// Of the input.
+    /// Part of the input: tokens of pictures.
     #[serde(skip_serializing_if = "is_none")]
     pub image_in: u32,
-    /// Of the input.
+    /// Part of the input: tokens of videos.
     #[serde(skip_serializing_if = "is_none")]
     pub video_in: u32,
-    /// Of the output.
+    /// Part of the output: tokens of pictures.
     #[serde(skip_serializing_if = "is_none")]
     pub image_out: u32,
-    /// Of the output: tokens of a prediction that came true.
+    /// Part of the output: tokens of a prediction that came true.
     #[serde(skip_serializing_if = "is_none")]
     pub prediction_accepted: u32,
-    /// Of the output: tokens of a prediction that did not.
+    /// Part of the output: tokens of a prediction that did not come true.
     #[serde(skip_serializing_if = "is_none")]
     pub prediction_rejected: u32,
     /// Thousandths of a second of sound that was heard.
@@ -155,7 +155,7 @@ pub enum ServiceTier {
 }
 
 impl ServiceTier {
-    /// As providers name it in `service_tier` and `speed` of their answers.
+    /// The tier by the name that providers give it in `service_tier` and `speed` of their answers.
     pub fn named(name: &str) -> Self {
         match name {
             "" | "default" | "standard" | "auto" | "on_demand" => Self::Standard,
@@ -184,7 +184,7 @@ pub struct PictureSize {
 }
 
 impl PictureSize {
-    /// From `high` and `1024x1536`; what is not of that form is untold.
+    /// Reads texts like `high` and `1024x1536`; what is not of that form counts as untold.
     pub fn named(quality: &str, size: &str) -> Self {
         let sides = size.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
         let (width, height) = sides.unwrap_or_default();

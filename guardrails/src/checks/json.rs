@@ -181,7 +181,7 @@ impl JsonKeys {
         };
         let objects: Vec<&Value> = candidates.iter().filter(|c| c.is_object()).collect();
         let present = |v: &Value| self.keys.iter().filter(|k| v.get(k.as_str()).is_some()).count();
-        // For `none` the worst object counts, else the best one is told of.
+        // The object with the most keys is judged and told of: for `none` the worst one, else the best one.
         let Some(best) = objects.into_iter().reduce(|a, b| if present(b) > present(a) { b } else { a }) else {
             let data = json!({"requiredKeys": self.keys, "operator": self.operator,
                 "explanation": "There is no JSON object in the text", "textExcerpt": excerpt(text)});

@@ -280,7 +280,7 @@ impl Jwt {
         match claims {
             None => closed("The token could not be asked about"),
             Some(claims) if claims.get("active") == Some(&Value::Bool(true)) => {
-                // Of a token that the issuer vouches for, the time of issue need not be told.
+                // The issuer vouches for the token, so that its time of issue need not be told.
                 let mut claims = claims;
                 claims.entry("iat").or_insert_with(|| Value::from(case.now.secs()));
                 self.judged(case, token, &claims)

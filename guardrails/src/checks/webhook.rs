@@ -48,7 +48,7 @@ impl Hook {
         }))
     }
 
-    /// Without query and fragment, which may hold a secret.
+    /// The URL as it may be shown: without query and fragment, which may hold a secret.
     fn shown_url(&self) -> &str {
         self.url.split(['?', '#']).next().unwrap_or_default()
     }

@@ -23,7 +23,7 @@ const LARGEST: usize = 64 << 20;
 pub(crate) struct WordFinder {
     automaton: AhoCorasick,
     words: Vec<String>,
-    /// The same, in the order of their bytes.
+    /// The words in the order of their bytes.
     sorted: Vec<String>,
     longest: usize,
     starts: Starts,
@@ -80,7 +80,7 @@ impl WordFinder {
     /// Whether a word begins with this and goes on.
     fn begins_a_word(&self, start: &[u8]) -> bool {
         if start.len() < 2 || !self.starts.may_begin(start) {
-            // Of one byte the table says all there is to say.
+            // For one byte the table says all there is to say.
             return self.starts.may_begin(start);
         }
         let at = self.sorted.partition_point(|w| w.as_bytes() <= start);

@@ -56,7 +56,7 @@ pub(super) fn find(body: &Bytes, shape: Shape, direction: Direction) -> Result<F
     if found.too_many { Err("has too many texts to be looked through") } else { Ok(found) }
 }
 
-/// Of a role that stands twice the user's counts: what may be the user's words is judged as such.
+/// Who said a message. Where it has two roles the user's counts: what may be the user's words is judged as such.
 fn role_of(node: Node<'_>) -> MessageRole {
     let role = |value: Node<'_>| match value.text().as_deref() {
         Some("system" | "developer") => MessageRole::System,

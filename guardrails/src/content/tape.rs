@@ -99,7 +99,7 @@ impl<'t> Tape<'t> {
     }
 }
 
-/// Behind the closing quote.
+/// The position behind the closing quote of the text whose first character is at `at`.
 fn text_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(found) = memchr::memchr2(b'"', b'\\', &bytes[at..]) {
         if bytes[at + found] == b'"' {
@@ -124,7 +124,7 @@ impl<'a> Node<'a> {
         token.start as usize..token.end as usize
     }
 
-    /// As it is written.
+    /// The value's JSON as it is written.
     pub(crate) fn raw(&self) -> &'a str {
         &self.tape.text[self.span()]
     }
@@ -148,7 +148,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Of an array, else nothing.
+    /// The values of an array; anything else has none.
     pub(crate) fn elements(self) -> impl Iterator<Item = Node<'a>> {
         let is_array = self.kind() == Kind::Array;
         self.children().take_while(move |_| is_array)

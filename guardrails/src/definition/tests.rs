@@ -20,7 +20,7 @@ fn setup() -> Setup<'static> {
 /// A check as it is written, and how the problem begins.
 type Refusal = (Value, &'static str);
 
-/// Of checks of texts.
+/// Checks of texts that are refused.
 fn refusals_of_texts() -> Vec<Refusal> {
     let long = "a".repeat(70_000);
     let many = vec!["a"; 10_001];
@@ -86,7 +86,7 @@ fn refusals_of_texts() -> Vec<Refusal> {
     ]
 }
 
-/// Of checks that ask outside.
+/// Checks that ask outside and are refused.
 fn refusals_of_outside() -> Vec<Refusal> {
     vec![
         (
@@ -144,7 +144,7 @@ fn refusals_of_outside() -> Vec<Refusal> {
     ]
 }
 
-/// Of ids, forms, and checks of requests.
+/// Checks that are refused for their ids or their form, and checks of requests.
 fn refusals_of_forms() -> Vec<Refusal> {
     vec![
         (json!({"id": "nothing"}), "check `default.nothing` is not a check that this gateway knows"),

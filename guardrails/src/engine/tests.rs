@@ -127,7 +127,7 @@ fn soft_denials_read_as_answers() {
     assert!(!judge(&[wants(true), wants(false)], chat("a")).soft_deny_200);
 }
 
-/// In sequence a check sees what the former made, beside one it sees the original.
+/// Checks in sequence see what the former made; checks beside each other see the original.
 #[test]
 fn rewrites_are_composed_and_seen_in_sequence_only() {
     let see = |word: &str| json!({"id": "contains", "parameters": {"words": [word]}});

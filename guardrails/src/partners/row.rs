@@ -83,7 +83,7 @@ struct ReplyTest {
     /// Only members that hold one of these values are looked at: `{"category": ["A"]}` beside `at: /scores/*`.
     #[serde(rename = "where")]
     only: Option<BTreeMap<String, Vec<Value>>>,
-    /// Below the members that are looked at.
+    /// Where the value to test stands below each member that is looked at.
     value: Option<String>,
     is: Option<Value>,
     not: Option<Value>,

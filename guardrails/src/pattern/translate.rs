@@ -11,7 +11,7 @@ const MOST_GROUPS: usize = 500;
 
 pub(super) struct Translated {
     pub(super) text: String,
-    /// The same with groups that capture nothing, for a pattern that steps and refers to none of them.
+    /// The text with groups that capture nothing, for a pattern that steps and refers to none of them.
     pub(super) without_groups: Option<String>,
     /// It has look-around or back references.
     pub(super) stepwise: bool,
@@ -109,7 +109,7 @@ struct Translator<'p> {
     names: &'p [Option<Box<str>>],
     stepwise: bool,
     depth: usize,
-    /// Within so many look-behinds.
+    /// How many look-behinds enclose what is read now.
     behind: usize,
     /// Groups are written as such.
     captures: bool,
@@ -162,7 +162,7 @@ impl Translator<'_> {
         if term == Term::Assertion {
             return Err(bad("has nothing to repeat before a quantifier"));
         }
-        // At every place of a text the whole text before it would be read again.
+        // A look-behind without a bound would read the whole text before each place again.
         if self.behind > 0 && (quantifier.starts_with(['*', '+']) || quantifier.contains(",}")) {
             return Err(bad("must not look behind without a bound: write `{1,50}` for `+`"));
         }
@@ -470,13 +470,13 @@ impl Translator<'_> {
         })
     }
 
-    /// With both flags what equals a letter but for case is a word character too.
+    /// The word characters. With the flags `u` and `i`, what equals one but for case is one too.
     fn word(&self) -> Set {
         let both = self.flags.unicode && self.flags.ignore_case;
         if both { Set::word().fold(true) } else { Set::word() }
     }
 
-    /// At most three digits, up to `\377`.
+    /// Reads an octal escape: at most three digits, up to `\377`.
     fn octal(&mut self) -> char {
         let mut value = 0;
         for _ in 0..3 {

@@ -48,7 +48,7 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released<E> {
     pub event: E,
-    /// In the order of the event's pieces: what it carries now. Empty where it was heard, and its text is as it came.
+    /// What each piece of the event's text says now, in their order. Empty where it passed as it came.
     pub texts: Vec<String>,
     /// Some text differs from what came.
     pub is_touched: bool,
@@ -65,7 +65,7 @@ pub struct WaitingText(HeldPiece);
 pub struct FlowingText {
     /// Position among the lanes.
     lane: usize,
-    /// In bytes of its lane.
+    /// The bytes of its lane that it takes up.
     pub range: Range<usize>,
 }
 
@@ -163,7 +163,7 @@ pub struct Guard<E> {
 }
 
 impl<E> Guard<E> {
-    /// For those of the guardrails that judge as the text flows; `None` where none does.
+    /// A guard for those of the guardrails that judge as the text flows; `None` where none does.
     pub fn new(
         guardrails: &[Arc<Guardrail>],
         facts: Arc<Facts>,
@@ -238,8 +238,8 @@ impl<E> Guard<E> {
         Some(WaitingText(HeldPiece { lane: at, number, had_text }))
     }
 
-    /// The same of a text that waits for nothing but its own next pieces, in an event that the caller keeps: it may leave
-    /// as it is once [`Self::passed`] reaches its end and no event is queued. `None`: it has to be told by [`Self::hear`].
+    /// Judges a text that waits for nothing but its own next pieces, in an event that the caller keeps: it may leave as
+    /// it is once [`Self::passed`] reaches its end and no event is queued. `None`: it has to be told by [`Self::hear`].
     pub fn flow(&mut self, lane: LaneId, text: &str, now: Timestamp) -> Option<FlowingText> {
         if self.stop.is_some() || self.asks_outside || !self.calls.is_empty() {
             return None;
@@ -252,7 +252,7 @@ impl<E> Guard<E> {
         Some(FlowingText { lane: at, range })
     }
 
-    /// Up to where the text has passed that this one is of.
+    /// The position up to which the text has passed that this one is a piece of.
     pub fn passed(&self, text: &FlowingText) -> usize {
         self.lanes[text.lane].progress()
     }

@@ -68,7 +68,7 @@ struct Asking {
     text: String,
     /// Bytes of `text` that were asked about and passed.
     passed: usize,
-    /// Of the text under way.
+    /// Bytes of `text` that are being asked about.
     asked: Option<usize>,
     /// When the oldest text came that was not asked about.
     since_ms: Option<i64>,
@@ -80,9 +80,9 @@ struct LaneStage {
     work: LaneWork,
     /// It failed without denying, or was told to stop: everything passes.
     is_off: bool,
-    /// Of a stage of the chain: what it has not decided.
+    /// The text that a stage of the chain has not decided.
     waiting: VecDeque<TextStretch>,
-    /// Of a stage beside: the position up to which it has passed.
+    /// The position up to which a stage beside the chain has passed.
     cursor: usize,
     has_redacted: bool,
 }
@@ -123,7 +123,7 @@ impl LaneStage {
         }
     }
 
-    /// The same of one that changes nothing: how many bytes pass now.
+    /// Feeds a stage that changes nothing, and says how many bytes pass now.
     fn feed_judge(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<usize, Failed> {
         if self.is_off {
             return Ok(text.len());
@@ -241,8 +241,8 @@ impl Lane {
         (self.first + self.pieces.len() - 1, failed)
     }
 
-    /// The same, and of what nothing rewrites no copy is made. `None`: nothing waits here nor, as the caller says, before
-    /// it, so that the piece has passed and is taken already.
+    /// Takes a piece like [`Self::push`], but makes no copy of what nothing rewrites. `None`: nothing waits here nor,
+    /// as the caller says, before it, so that the piece has passed and is taken already.
     pub(super) fn pass(&mut self, text: &str, is_first: bool, now_ms: i64) -> Option<PushedPiece> {
         if !self.chain.is_empty() {
             let (number, failed) = self.push(text, now_ms);
@@ -259,7 +259,7 @@ impl Lane {
         Some(PushedPiece { number: self.first + self.pieces.len() - 1, failed })
     }
 
-    /// The same of a piece that the caller keeps, and gives where it lies. `None`: here it has to be taken.
+    /// Judges a piece that the caller keeps, and says where it lies. `None`: it may be rewritten, so it is to be taken.
     pub(super) fn flow_past(&mut self, text: &str, now_ms: i64) -> Option<FlowingPiece> {
         if !self.chain.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! In which order the checks of guardrails look at a text that streams, the same for all texts of a kind. Knows no text.
+//! The order in which guardrails' checks look at a text that streams, the same for all texts of a kind. Knows no text.
 
 use crate::check::{Finder, Streaming, Unit};
 use crate::content::Scan;

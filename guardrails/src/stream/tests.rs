@@ -53,7 +53,7 @@ fn flow(guardrails: &[Arc<Guardrail>], pieces: &[&str]) -> Flowed {
     Flowed { early, all, stopped: guard.stop().is_some(), failed: guard.has_failed(), events, emptied }
 }
 
-/// The same of texts that are heard: those of which nothing waits leave at once. What left, and whether it was stopped.
+/// Lets texts be heard: those of which nothing waits leave at once. Gives what left, and whether it was stopped.
 fn heard(guardrails: &[Arc<Guardrail>], pieces: &[&str]) -> (String, bool) {
     let mut guard = start(guardrails);
     let mut all = String::new();

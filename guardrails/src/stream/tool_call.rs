@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// What became of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCallJudged {
-    /// As they go on, in one piece.
+    /// The arguments as they go on, in one piece.
     pub arguments: String,
     /// The guardrails that failed on them, by position.
     pub failed: Vec<usize>,

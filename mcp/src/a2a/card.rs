@@ -15,10 +15,10 @@ const SCHEME: &str = "gateway";
 pub struct PublicCard<'a> {
     /// The gateway's address of the agent.
     pub address: &'a str,
-    /// What stands behind that address for an endpoint of the card.
+    /// Gives for the address of an endpoint in the agent's own card the path that stands behind `address` for it.
     pub below: &'a dyn Fn(&str) -> String,
     pub shows_skill: &'a dyn Fn(&str) -> bool,
-    /// Of `streaming`, `push_notifications` and `extended_agent_card`.
+    /// Whether clients may use a capability, named `streaming`, `push_notifications` or `extended_agent_card`.
     pub allows: &'a dyn Fn(&str) -> bool,
 }
 

@@ -19,7 +19,7 @@ const NAMED: &[(&str, A2aId)] = &[
     ("task_id", A2aId::Task),
     ("contextId", A2aId::Context),
     ("context_id", A2aId::Context),
-    // Of versions before 0.3.
+    // Versions before 0.3 call a context a session.
     ("sessionId", A2aId::Context),
 ];
 const LISTED: &[&str] = &["referenceTaskIds", "reference_task_ids"];

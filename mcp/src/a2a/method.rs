@@ -14,15 +14,15 @@ pub enum A2aMethod {
     ListPush,
     DeletePush,
     GetExtendedCard,
-    /// Of versions before 0.3, whose clients choose the ids of tasks.
+    /// `tasks/send` of versions before 0.3, whose clients choose the ids of tasks.
     OlderSend,
 }
 
-/// The version that is meant by whoever names none.
+/// The version of a client that names none.
 pub const UNNAMED: &str = "0.3";
 
 impl A2aMethod {
-    /// By its name in JSON-RPC.
+    /// The method with this name in JSON-RPC, as clients of `version` write it.
     pub fn named(name: &str, version: &str) -> Option<Self> {
         Some(match (version == UNNAMED, name) {
             (true, "message/send") | (false, "SendMessage") => Self::SendMessage,

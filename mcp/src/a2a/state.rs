@@ -2,7 +2,7 @@
 
 use crate::object::RawObject;
 
-/// As version 0.3 writes it: `input-required`. `None`: nothing is said of a task.
+/// The state of the task in a result, as version 0.3 writes it: `input-required`. `None`: the result tells no state.
 pub fn state_of(result: &str) -> Option<String> {
     let object = RawObject::parse(result).ok()?;
     let own = |object: &RawObject<'_>| object.object("status").and_then(|status| status.text("state"));

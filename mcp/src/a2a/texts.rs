@@ -18,7 +18,7 @@ const INNER: &[&str] = &[
 ];
 const LISTS: &[&str] = &["artifacts", "history", "tasks"];
 
-/// Of parameters or of a result; of a list of them all. `None`: nothing was changed.
+/// Lets `visit` change every text in parameters, in a result, or in a list of such. `None`: nothing was changed.
 pub fn each_said(json: &str, visit: TextVisit<'_>) -> Option<String> {
     if json.trim_start().starts_with('[') {
         return list(json, &mut |item| each_said(item, visit));

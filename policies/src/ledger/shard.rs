@@ -11,7 +11,7 @@ const GRACE_MICROS: i64 = 60 * 1_000_000;
 #[derive(Debug)]
 pub(super) struct Shard {
     accounts: HashMap<Slot, Account, ahash::RandomState>,
-    /// Of the few counters that were used beyond their limit.
+    /// Debts of the few counters that were used beyond their limit.
     debts: HashMap<CounterKey, Debt, ahash::RandomState>,
     /// No window here ends before this.
     earliest: Timestamp,

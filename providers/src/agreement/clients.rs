@@ -200,7 +200,7 @@ pub(super) fn said(operation: Operation, whole: &Value) -> Value {
     }
 }
 
-/// The same of what was made up.
+/// Text, reasoning and calls of an answer that was made up, in the form of [`said`].
 pub(super) fn meant(operation: Operation, made: &Made) -> Value {
     let all = if operation == Operation::ChatCompletions { &made.choices[..] } else { &made.choices[..1] };
     let choice = |said: &super::Said| {

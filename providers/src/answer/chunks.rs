@@ -31,7 +31,7 @@ struct TextDelta<'a> {
     name: &'static str,
     text: &'a str,
     kind: TextKind,
-    /// Among the texts of its choice and kind.
+    /// Position of the text among those of its choice and kind.
     part: u32,
     /// The block that says it once more, by the provider's number, and what its type and its text are called.
     block: Option<(u64, [&'static str; 2])>,

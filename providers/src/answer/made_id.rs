@@ -7,7 +7,7 @@ use std::fmt;
 const STEM: usize = 28;
 /// Digits of a number, at least.
 const NUMBER: usize = 4;
-/// Of a response and of its items.
+/// What the ids of a response and of its items begin with.
 const PREFIXES: [&str; 4] = ["resp", "msg", "rs", "fc"];
 
 pub(super) fn write(prefix: &str, (now_ms, dice): (i64, u64), number: u64) -> String {
@@ -18,9 +18,9 @@ pub(super) fn write(prefix: &str, (now_ms, dice): (i64, u64), number: u64) -> St
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MadeId<'a> {
     pub prefix: &'static str,
-    /// The same for a response and its items.
+    /// The digits that a response's id shares with those of its items.
     pub stem: &'a str,
-    /// Of an item: its place in the output.
+    /// The place in the output of the item that has this id.
     pub number: u64,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Writer<S> {
     blocks: u64,
     /// The open thinking block has its signature.
     signed: bool,
-    /// Of the open call, to see when its arguments are whole.
+    /// Follows the arguments of the open call, to see when they are whole.
     arguments: Nesting,
     /// Calls that began while another one was not whole.
     waiting: Vec<Waiting>,

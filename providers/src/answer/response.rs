@@ -57,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// For a whole answer.
+    /// A response that is sent whole, so that nobody hears its events.
     pub(super) fn unheard(frame: Frame, call: &Call<'_>) -> Self {
         Self { events: NumberedEvents::unheard(), ..Self::new(frame, call) }
     }
@@ -285,7 +285,7 @@ impl Writer {
 
     fn call(&mut self, call: u64, id: &str, name: &str, signature: Option<&str>) {
         if let Some(signature) = signature {
-            // In a reasoning item of its own, since a call has no place for it.
+            // The signature gets a reasoning item of its own, since a call has no place for it.
             self.close(false);
             let encrypted = Some(self.frame.stamp(Kind::Call, signature));
             self.open(Body::Reasoning { block: u64::MAX, text: String::new(), encrypted });

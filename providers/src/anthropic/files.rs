@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// The interface is a beta, and says so on each call.
 const HEADERS: &[(&str, &str)] = &[VERSION[0], ("anthropic-beta", "files-api-2025-04-14")];
-/// Of one page.
+/// Files that one page of a list has at most.
 const MOST_LISTED: u32 = 1_000;
 
 #[derive(Deserialize)]

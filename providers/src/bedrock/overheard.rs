@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 struct Said<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
-    /// Of Titan's embeddings.
+    /// Tokens of the input, as Titan's embedding models tell them.
     #[serde(rename = "inputTextTokenCount")]
     embedded: Option<u64>,
 }

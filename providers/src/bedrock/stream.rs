@@ -132,7 +132,7 @@ pub(super) struct Unwrapped {
     dialect: Dialect,
     frames: Frames,
     events: Box<dyn StreamTranslator>,
-    /// Of the last push.
+    /// Where texts stand in what the last push gave.
     texts: Vec<TextPlace>,
     /// Written by the push that ended in an error.
     due: BytesMut,

@@ -86,7 +86,7 @@ pub(crate) struct AreaGrammar {
     operation: Operation,
     /// What was heard, where no event tells it.
     heard: Option<Usage>,
-    /// Of the pictures that are complete, each of which has an end that tells its own.
+    /// Usage of the pictures that are complete: the end event of each one tells its own.
     drawn: Option<Usage>,
 }
 

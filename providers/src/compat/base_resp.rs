@@ -38,7 +38,7 @@ pub(crate) fn trouble(body: &[u8]) -> Option<ProviderError> {
     Some(ProviderError { kind: Some(kind), code: json!(told.status_code.to_string()), ..ProviderError::new(said) })
 }
 
-/// In the words of OpenAI's API, which stand for a status.
+/// The type of the error in the words of OpenAI's API, each of which stands for a status.
 fn kind(code: i64) -> &'static str {
     match code {
         1004 | 2049 => "authentication_error",

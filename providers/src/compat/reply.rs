@@ -192,7 +192,7 @@ pub(crate) fn openai_failure(slug: &str, status: u16, body: &Bytes) -> Failure {
     }
 }
 
-/// Whose error it is stands beside it; all else stays as it was spelled.
+/// The error's body with the provider's name added beside the error; all else stays as it was spelled.
 fn named(slug: &str, body: &Bytes) -> Bytes {
     let name = format!("\"{slug}\"");
     edit::set_top_level(body, &[("provider", Some(&name))]).unwrap_or_else(|_| body.clone())

@@ -109,7 +109,7 @@ fn rewrite(
     }
     let limit = row.old_limit && at("max_completion_tokens").is_some();
     if limit {
-        // Of the two limits the newer one wins; it keeps its place and takes the older one's name below.
+        // The newer of the two limits wins; it keeps its place and takes the older one's name below.
         changes.push(("max_tokens", None));
     }
     let body = if changes.is_empty() { call.body.clone() } else { edit::set_top_level(call.body, &changes)? };

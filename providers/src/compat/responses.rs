@@ -49,7 +49,7 @@ struct ResponsesObject<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// The same event, as far as pictures of a tool are concerned.
+/// The part of an event that tells of pictures which a tool drew.
 #[derive(Deserialize)]
 struct DrawnEvent<'a> {
     #[serde(borrow)]

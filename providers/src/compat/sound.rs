@@ -73,7 +73,7 @@ pub(crate) fn transcript(call: &Call<'_>, body: &Bytes) -> Reply {
     Reply { body, usage, model: None }
 }
 
-/// As the provider told it.
+/// Usage of so many seconds of input sound, which the provider told.
 pub(crate) fn seconds(seconds: f64) -> Usage {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN is 0")]
     let millis_in = (seconds * 1e3).round() as u32;

@@ -40,7 +40,7 @@ pub(super) fn charge(slug: &str, vectors: &RawValue) -> Option<NanoUsd> {
     charge_of(slug, &model.0, &read::<OpenAiUsage>(raw)?.split()?)
 }
 
-/// By the prices in force: a call tells no time here.
+/// What usage costs by the prices in force, since a call tells no time here.
 pub(super) fn charge_of(slug: &str, model: &str, used: &Usage) -> Option<NanoUsd> {
     let at = Timestamp(i64::MAX);
     let card = PriceBook::builtin().card(PriceQuery { provider: slug, model, region: "", at });

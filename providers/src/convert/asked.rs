@@ -142,7 +142,7 @@ pub(super) fn tool<'a>(raw: &'a RawValue, i: usize) -> Result<chat::Tool<'a>, Fa
     serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))
 }
 
-/// The same where only functions can be offered.
+/// The `i`th tool, for a provider to which only functions can be offered.
 pub(super) fn function<'a>(raw: &'a RawValue, i: usize, adjusted: &mut Adjusted) -> Result<chat::Function<'a>, Fault> {
     let wanted = tool(raw, i)?;
     if wanted.kind.0 != "function" {

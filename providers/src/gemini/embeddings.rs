@@ -104,7 +104,7 @@ pub(crate) fn predict(body: &[u8]) -> Result<Made, Fault> {
     finished(&whole, adjusted)
 }
 
-/// Of both APIs; which fields are there depends on which.
+/// An answer of either API; which fields are there depends on which.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 pub(super) struct FireworksFiles;
 
-/// Of a file that goes up in one call.
+/// Bytes of a file that goes up in one call, at most.
 pub(crate) const MOST_UP: u64 = 150_000_000;
 
-/// Below the account.
+/// The path of an account's datasets.
 fn datasets(place: &BatchPlace) -> String {
     format!("/v1/{}/datasets", place.parent.as_deref().unwrap_or_default())
 }

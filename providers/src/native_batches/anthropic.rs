@@ -29,7 +29,7 @@ struct MessageBatch {
     id: String,
     processing_status: String,
     cancel_initiated_at: Option<String>,
-    /// As ISO 8601 writes times of UTC: the later is the greater text.
+    /// When the batch was made, in ISO 8601 and UTC: the later is the greater text.
     #[serde(default)]
     created_at: String,
     #[serde(default)]

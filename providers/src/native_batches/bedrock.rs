@@ -139,7 +139,7 @@ impl NativeBatches for BedrockBatches {
         Some(delete_at(CloudService::Storage, path_of(file)?))
     }
 
-    /// The same token is the same job, so that one that may have been made needs not be looked for.
+    /// A token sent again names the job that it made, so that one that may have been made needs not be looked for.
     fn creation(&self, new: &NewBatchAsk<'_>) -> BatchCall {
         let name = job_name(new);
         let output = format!("s3://{}/{FOLDER}/{name}/results/", new.place.bucket.as_deref().unwrap_or_default());

@@ -10,10 +10,10 @@ use serde_json::Value;
 /// What a provider tells of a batch beside its state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchFacts {
-    /// In seconds since 1970.
+    /// When it was made, in seconds since 1970, like the two below.
     pub created: Option<i64>,
     pub ended: Option<i64>,
-    /// Until when the provider works on it.
+    /// When the provider stops working on it.
     pub expires: Option<i64>,
     pub model: Option<String>,
     /// The endpoint, where the provider knows it.

@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 
 pub(super) struct GoogleBatches;
 
-/// Of a file: the provider's own bound is 2 GB.
+/// Bytes of a file that goes up: the provider's own bound is 2 GB.
 const MOST_UP: u64 = 2_000_000_000;
-/// Of an answer with all answers in it.
+/// Bytes that are read of what is told of a batch, which may hold all of its answers.
 const MOST_TOLD: usize = 64 << 20;
 
 #[derive(Serialize)]
@@ -89,7 +89,7 @@ struct OperationList<'a> {
     operations: Vec<BatchOperation<'a>>,
 }
 
-/// As paths name it, from the ways in which clients do.
+/// The file's name as paths have it, made from any of the ways in which clients name it.
 fn file_name(file: &str) -> String {
     format!("files/{}", file.rsplit('/').next().unwrap_or(file))
 }

@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 pub(super) struct MistralBatches;
 
 const JOBS: &str = "/batch/jobs";
-/// In the metadata of a job.
+/// The key in a job's metadata by which it is found again.
 const OWN_ID: &str = "gateway_batch_id";
-/// Between the parts of the form by which lines go up. No line of JSON begins like it.
+/// Stands between the parts of the form by which lines go up. No line of JSON begins like it.
 const BOUNDARY: &str = "gateway-batch-6f1b0c5e7d";
 
 #[derive(Deserialize)]

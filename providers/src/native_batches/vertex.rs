@@ -16,7 +16,7 @@ pub(super) struct VertexBatches;
 
 /// Where all of it lies in the bucket.
 const FOLDER: &str = "gateway-batches";
-/// By this label a job is found again.
+/// The label by which a job is found again.
 const OWN_LABEL: &str = "gateway_batch_id";
 
 /// Gemini's lines have a name that the job leaves out of what the model reads; Claude's have one of their own.
@@ -179,7 +179,7 @@ impl NativeBatches for VertexBatches {
         Some(self.creation(new))
     }
 
-    /// By the label that it was made with.
+    /// Searches for a job by the label that it was made with.
     fn search(&self, new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         let parent = new.place.parent.as_deref()?;
         Some(get(format!("/v1/{parent}/batchPredictionJobs?pageSize=10&filter=labels.{OWN_LABEL}%3D{}", new.own_id)))

@@ -19,14 +19,14 @@ use serde_json::value::RawValue;
 pub(super) struct XaiBatches;
 
 const PATH: &str = "/batches";
-/// Of a list of batches.
+/// The query for a list of batches.
 const ON_PAGE: &str = "?limit=100";
 /// Results on a page: as many as xAI's own clients ask for. Where those are more bytes than are held of a page, as with
 /// pictures in them, the same page is asked for again with fewer.
 const MOST_ON_PAGE: u32 = 1000;
 /// Bytes of a page of results.
 const MOST_PAGE: usize = 64 << 20;
-/// Between the parts of the form by which lines go up. No line of JSON begins like it.
+/// Stands between the parts of the form by which lines go up. No line of JSON begins like it.
 const BOUNDARY: &str = "gateway-batch-6f1b0c5e7d";
 const DAY_SECS: i64 = 86_400;
 

@@ -51,7 +51,7 @@ pub(crate) struct Hearer {
 /// How the file stands in a request of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SoundInJson {
-    /// As its base64; the model is in the path.
+    /// Its base64 alone; the model is in the path.
     Bare,
     /// Beside its format, as `data`; the model is a member of its own.
     WithFormat,

@@ -31,7 +31,7 @@ struct OracleInputs<'a> {
     dimensions: Option<u64>,
     #[serde(borrow)]
     user: Option<&'a RawValue>,
-    /// Of Cohere's models: what the vectors are for, and what becomes of long texts.
+    /// What the vectors are for; like `truncate`, what becomes of long texts, only Cohere's models know it.
     #[serde(borrow)]
     input_type: Option<Text<'a>>,
     #[serde(borrow)]

@@ -25,7 +25,7 @@ enum Gap {
 const MOST_ALIKE: usize = 4;
 /// Events that may be read for their shape alone, ahead of those that a shape has saved the reading of.
 const AHEAD: u32 = 4;
-/// As many events that are not read are worth one that is.
+/// How many events that a shape saves from being read pay for one that is read for its shape.
 const WORTH: u32 = 8;
 
 /// The shapes that the events of one stream have had.
@@ -77,7 +77,7 @@ impl Shapes {
 #[derive(Debug)]
 struct Alike {
     bytes: Vec<u8>,
-    /// In their order; values with their quotes.
+    /// The places that differ, in their order; values with their quotes.
     gaps: Vec<(Range<usize>, Gap)>,
     lane: TextLane,
 }

@@ -170,7 +170,7 @@ impl ChunkReading<'_> {
         }
     }
 
-    /// The same texts once more, in the form of blocks.
+    /// Reads a block, which tells texts of the same chunk once more.
     fn block(&mut self, raw: &str) {
         let Some(block) = JsonObject::of(raw) else { return };
         let index = block.number("index").unwrap_or(0);

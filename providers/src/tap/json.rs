@@ -16,7 +16,7 @@ pub(super) struct EventPlaces {
 }
 
 impl EventPlaces {
-    /// Of a value that was borrowed from the event.
+    /// The place in the event of a value that was borrowed from it.
     pub(super) fn of(self, raw: &str) -> Range<usize> {
         let from = (raw.as_ptr() as usize).saturating_sub(self.start);
         from..from + raw.len()
@@ -47,7 +47,7 @@ impl<'j> JsonObject<'j> {
         self.0.iter().map(|(key, value)| (&**key, *value))
     }
 
-    /// As readers mean it: the last of its name.
+    /// The last value of this name, which is the one that readers of JSON take.
     pub(super) fn get(&self, key: &str) -> Option<&'j str> {
         self.0.iter().rev().find(|(k, _)| k == key).map(|(_, value)| *value)
     }

@@ -19,7 +19,7 @@ pub(crate) fn part(item: u64, part: u64) -> Option<u32> {
 
 #[derive(Debug, Default)]
 pub(super) struct TappedResponses {
-    /// As it was when it began.
+    /// The response as the first event told it.
     response: Option<Value>,
     sequence: u64,
 }

@@ -114,7 +114,7 @@ fn whole_texts_of_responses_are_echoes_of_their_pieces() {
     assert!(String::from_utf8_lossy(&all[0].with_texts([Some("x")])).contains("\"logprobs\":[]"));
 }
 
-/// Of the second item.
+/// The number of the first text of the second item.
 const PLACE: u32 = 256;
 
 #[test]

@@ -25,7 +25,7 @@ pub struct JobPages<'a> {
     most: usize,
     after: Option<String>,
     jobs: Vec<TuningJob>,
-    /// Of those, the first of the page that was read last.
+    /// The place in `jobs` of the first job of the page that was read last.
     fresh: usize,
     /// Where the next page begins.
     next: Option<String>,
@@ -59,7 +59,7 @@ impl<'a> JobPages<'a> {
         Ok(Self { slug, family, call, most, after, jobs: Vec::new(), fresh: 0, next: None, pages: 0 })
     }
 
-    /// Of the page that is to be read now, below the family's address.
+    /// The path of the page that is to be read now, below the family's address.
     pub fn path(&self) -> Result<String, Fault> {
         let path = self.family.look(self.call, "")?.path;
         let Some((cursor, next)) = self.family.cursor().zip(self.next.as_deref()) else { return Ok(path) };
@@ -80,7 +80,7 @@ impl<'a> JobPages<'a> {
         let cursor = self.family.cursor();
         let next = cursor.and_then(|cursor| told[cursor.told].as_str());
         if next.is_some_and(|next| next.len() > LONGEST_CURSOR) {
-            // To go on without it would end the list where it does not.
+            // A list that went on without it would end too early.
             return Err(unreadable());
         }
         let next = next.filter(|next| !next.is_empty()).map(str::to_owned);

@@ -133,7 +133,7 @@ impl TuningFamily for VertexTuning {
             TuningMethod::Dpo => &stats["preferenceOptimizationDataStats"],
             _ => &stats["supervisedTuningDataStats"],
         };
-        // Of the files: each epoch trains all of them.
+        // The tokens of the files are told: each epoch trains all of them.
         let billed = count(&of_method["totalBillableTokenCount"]);
         let epochs = count(&tuned["epochCount"]).unwrap_or(1).max(1);
         let state = told["state"].as_str().unwrap_or_default();

@@ -26,7 +26,7 @@ static PREFIXES: &[(&str, Publisher)] = &[
 ];
 
 impl Publisher {
-    /// And the name without what stands before it.
+    /// The publisher of a model, and its name without what stands before it.
     pub(super) fn of(model: &str) -> (Self, &str) {
         if let Some(at) = model.find("publishers/").filter(|_| model.contains("/models/")) {
             let rest = &model[at + "publishers/".len()..];
@@ -73,7 +73,7 @@ pub(super) struct Place<'c> {
     project: Cow<'c, str>,
     region: Cow<'c, str>,
     pub(super) publisher: Publisher,
-    /// As the publisher's API names it.
+    /// The model as the publisher's API names it.
     pub(super) name: Cow<'c, str>,
 }
 
@@ -133,13 +133,13 @@ impl<'c> Place<'c> {
         format!("/v1/projects/{project}/locations/{region}/publishers/{publisher}/models/{name}:{verb}")
     }
 
-    /// Of Cloud Speech, without settings that somebody saved there.
+    /// The path of Cloud Speech, without settings that somebody saved there.
     pub(super) fn recognizer_path(&self) -> String {
         let Self { project, region, .. } = self;
         format!("/v2/projects/{project}/locations/{region}/recognizers/_:recognize")
     }
 
-    /// Of OpenAI's dialect: Meta's models share an endpoint, a deployed model has its own.
+    /// The path of chat in OpenAI's dialect: Meta's models share an endpoint, a deployed model has its own.
     pub(super) fn chat_path(&self) -> String {
         let Self { project, region, publisher, name } = self;
         let endpoint = if *publisher == Publisher::Endpoint { name.as_ref() } else { "openapi" };

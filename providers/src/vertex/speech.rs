@@ -74,7 +74,7 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let answer: Value = serde_json::from_slice(body).map_err(|_| unreadable())?;
     let results = match &answer["results"] {
         Value::Array(results) => results.as_slice(),
-        // Of silence there are none, and the list is left out.
+        // Silence has no results, and the list is left out.
         Value::Null if answer.is_object() => &[],
         _ => return Err(unreadable()),
     };

@@ -49,7 +49,7 @@ pub(crate) struct Request<'a> {
     #[serde(borrow)]
     pub(crate) moderation: Option<&'a RawValue>,
 
-    // Without a counterpart elsewhere, and without meaning for the answer's content.
+    // Fields that have no counterpart elsewhere, and no meaning for the answer's content.
     #[serde(borrow)]
     pub(crate) frequency_penalty: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -174,7 +174,7 @@ pub(crate) struct Part<'a> {
 pub(crate) struct Address<'a> {
     pub(crate) url: Text<'a>,
     pub(crate) detail: Option<Text<'a>>,
-    /// For addresses that do not end in their type.
+    /// The media type, for addresses that do not end in one.
     pub(crate) mime_type: Option<Text<'a>>,
 }
 

@@ -272,7 +272,7 @@ pub(crate) struct SaidReasoning<'a> {
     pub(crate) reasoning_text: Option<SaidThought<'a>>,
     #[serde(borrow)]
     pub(crate) redacted_content: Option<Text<'a>>,
-    // Of a delta, which has no `reasoningText` around it.
+    // Both stand in a delta, which has no `reasoningText` around them.
     #[serde(borrow)]
     pub(crate) text: Option<Text<'a>>,
     #[serde(borrow)]

@@ -26,7 +26,7 @@ impl UsualKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'j> {
     json: &'j str,
-    /// Behind what was read.
+    /// Position of the first byte that was not read yet.
     at: usize,
     is_begun: bool,
 }

@@ -140,7 +140,7 @@ pub(crate) enum Content<'a> {
 pub(crate) enum Part<'a> {
     Made(Made<'a>),
     Raw(&'a RawValue),
-    /// The same, put together from what was streamed.
+    /// A block in Anthropic's own form that was put together from what was streamed.
     Rebuilt(Box<RawValue>),
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct OpenAiUsage {
     /// Moonshot's.
     #[serde(deserialize_with = "count")]
     cached_tokens: Option<u64>,
-    /// Of providers that resell Claude.
+    /// Claude's names for cached tokens, which providers that resell it use.
     #[serde(deserialize_with = "count")]
     cache_read_input_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
@@ -562,7 +562,7 @@ mod tests {
             r#"{"output_tokens":9,"output_tokens_details":{"reasoning_tokens":9},"input_tokens_details":null}"#,
             r#"{"completion_tokens_details":{},"prompt_cache_hit_tokens":1,"cached_tokens":2}"#,
             r#"{"cache_read_input_tokens":5,"cache_creation_input_tokens":6,"prompt_tokens":null}"#,
-            // As OpenAI spells it to the byte, and nearly so.
+            // Spelled as OpenAI does to the byte, and nearly so.
             r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12},"completion_tokens_details":{"reasoning_tokens":13,"audio_tokens":0,"accepted_prediction_tokens":14,"rejected_prediction_tokens":15}}"#,
             r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12}}"#,
             r#"{"prompt_tokens":212,"completion_tokens":33,"total_tokens":245,"prompt_tokens_details":{"cached_tokens":11,"audio_tokens":12},"completion_tokens_details":{"reasoning_tokens":13,"audio_tokens":0,"accepted_prediction_tokens":14,"rejected_prediction_tokens":15,"text_tokens":1}}"#,

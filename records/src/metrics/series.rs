@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 /// Kinds at hand. The one that was not asked for longest goes, and is looked up again when it comes.
 const MOST: usize = 32;
-/// Of tokens.
+/// Classes of tokens that are counted apart.
 const CLASSES: usize = 7;
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Series {
     }
 }
 
-/// With those that operators opted into.
+/// These labels and those that operators opted into.
 fn labels<'l>(own: &[&'l str], extra: &'l [String]) -> Vec<&'l str> {
     own.iter().copied().chain(extra.iter().map(String::as_str)).collect()
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl UsageCheckpoint {
-    /// At start, before anything is served.
+    /// Recovers what was counted, at start and before anything is served.
     pub async fn recover_soon(&self) {
         let outcome = tokio::time::timeout(PATIENCE, self.recover()).await;
         let error = match outcome {

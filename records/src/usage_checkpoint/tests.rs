@@ -32,7 +32,7 @@ fn holder() -> Holder {
     Holder::Key(KeyId(Uuid::from_u128(5)))
 }
 
-/// Of a budget, which all nodes spend together.
+/// A charge to a budget, which all nodes spend together.
 fn shared(counter: u64, used: u64) -> Charge {
     let owner = Owner { holder: holder(), value_key: "".into() };
     Charge { keep: Keep::Shared, owner: Some(Arc::new(owner)), ..charge(counter, used) }
@@ -100,7 +100,7 @@ impl House {
 }
 
 impl Process {
-    /// As calls do: counted at once, and charged to a record that the journal keeps.
+    /// Spends the way calls do: counted at once, and charged to a record that the journal keeps.
     fn spend(&mut self, charges: &[Charge]) {
         let changes: Vec<Change> = charges
             .iter()

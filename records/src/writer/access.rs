@@ -98,7 +98,7 @@ struct StrangerLine<'a> {
     method: &'a str,
     path: &'a str,
     status: u16,
-    /// In place of the fault of a request that was somebody's.
+    /// Why the caller was refused; stands where the line of a known caller's request has its fault.
     refused: &'static str,
     client: String,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -33,7 +33,8 @@ impl AwaitedRecords {
         (Self(queue), waiting)
     }
 
-    /// Of what was done for the gateway: waits for room, and until the writer has written them down or dropped and counted them.
+    /// Keeps records of what was done for the gateway: waits for room, and until the writer has written them down
+    /// or has dropped and counted them.
     pub async fn keep(&self, records: Vec<LogRecord>) {
         let (done, kept) = oneshot::channel();
         if self.0.send(AwaitedBatch { records, whose: WhoseRecords::Gateway, done }).await.is_ok() {
@@ -42,7 +43,7 @@ impl AwaitedRecords {
         }
     }
 
-    /// Those of clients: all of them are in the journal when this returns, or who sent them is to come again.
+    /// Takes records of clients: all of them are in the journal when this returns, or the sender is to come again.
     pub async fn take(&self, records: Vec<LogRecord>) -> Result<(), StoreError> {
         let (done, kept) = oneshot::channel();
         let away = |why: &str| StoreError::Unavailable(why.to_owned());

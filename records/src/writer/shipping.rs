@@ -1,5 +1,5 @@
-//! From the journal to the store, in order. A store that is slow or away makes the journal wait, not the gateway;
-//! a record that the store refuses for good is singled out, so that it holds up no other.
+//! Brings records from the journal to the store, in order. A store that is slow or away makes the journal wait, not the
+//! gateway; a record that the store refuses for good is singled out, so that it holds up no other.
 
 use crate::Degraded;
 use crate::metrics::{Loss, Metrics};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// From one shipment to the next that is not full: a store takes few large ones for less than many small.
+/// Least time between a shipment that is not full and the next: a store takes few large ones more cheaply than many.
 const PACE: Duration = Duration::from_millis(200);
 /// New records are told of; this is for those of processes that ended.
 const IDLE: Duration = Duration::from_secs(2);
@@ -69,7 +69,7 @@ impl Shipping {
         }
     }
 
-    /// Until the store has all that it will ever take; `false` when the process ends before.
+    /// Tries until the store has all that it will ever take; `false` when the process ends before that.
     fn deliver(&self, shipment: &Shipment) -> bool {
         let mut wait = FIRST_WAIT;
         let mut tries = 0;

@@ -56,7 +56,7 @@ fn ids(numbers: impl IntoIterator<Item = u128>) -> Vec<Uuid> {
     numbers.into_iter().map(Uuid::from_u128).collect()
 }
 
-/// Until it is so.
+/// Waits until it is so, and fails when that takes too long.
 fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + SOON;
     while !is_so() {

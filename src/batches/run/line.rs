@@ -48,7 +48,7 @@ pub(super) struct LineSender {
     pub(super) endpoint: Arc<str>,
     pub(super) key: KeyId,
     pub(super) retries: u32,
-    /// In seconds since 1970: what would have to wait longer is over.
+    /// When the batch expires, in seconds since 1970: a line that would have to wait longer is over.
     pub(super) until: i64,
     /// No line is asked any more.
     pub(super) halting: watch::Receiver<bool>,
@@ -58,9 +58,9 @@ pub(super) struct LineSender {
 enum NextTry {
     /// It is the line's answer.
     None,
-    /// Of the gateway's own doing: as often as it takes.
+    /// The gateway itself refused for a while: the line is asked again after this time, as often as it takes.
     Free(Duration),
-    /// Of the provider's: so many times.
+    /// The provider failed: the line is asked again after this time, but only so many times.
     Counted(Duration),
 }
 
@@ -174,7 +174,7 @@ impl LineSender {
         NativeCall { key: self.key, method, target, headers, body, guest }
     }
 
-    /// The same of one of its services, with a body that streams up if it is of a type.
+    /// Makes a call go to another service of the provider; with a content type its body streams up.
     pub(super) fn native_at(
         &self,
         mut call: NativeCall,
@@ -237,7 +237,7 @@ fn message_of(reply: &OutsideReply) -> String {
     message.unwrap_or_else(|| format!("status {}", reply.status))
 }
 
-/// Of a line in the files that tell of it.
+/// The id that a line has in the files of results.
 pub(super) fn line_id(batch: Uuid, number: u64) -> String {
     format!("batch_req_{}_{number}", batch.simple())
 }

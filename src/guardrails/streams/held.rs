@@ -60,7 +60,8 @@ impl HeldEvents {
         subject
     }
 
-    /// The same events as they came; where texts were changed, each with its whole new text in its first piece.
+    /// Gives the events as they came. Where a text was changed, its first piece becomes the whole new text, and the
+    /// others are empty.
     pub(crate) fn release(self, rewritten: Option<&Content>) -> Bytes {
         let changed = rewritten.map(|content| self.transcript.read_back(content.body())).unwrap_or_default();
         let mut out = BytesMut::with_capacity(self.bytes);

@@ -306,13 +306,13 @@ async fn what_is_redacted_does_not_depend_on_how_bytes_are_cut() {
         for (at, pieces) in halves(&stream).enumerate() {
             let left = stage.flow(&spoken, &guarded, &pieces);
             assert_eq!(said(&left.events), "a [X] – “and” a [X] one", "{name} cut at {at}: {}", left.events);
-            // Nor does a text that is told once more, whole.
+            // What was taken out is gone as well from texts that are told once more, whole.
             assert!(!left.events.contains("ecret") && !left.events.contains("silent"), "{name}: {}", left.events);
         }
     }
 }
 
-/// The same numbers each time (xorshift of 64 bits).
+/// Random numbers that are equal in each run (xorshift of 64 bits).
 struct Dice(u64);
 
 impl Dice {

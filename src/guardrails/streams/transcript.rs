@@ -24,7 +24,7 @@ impl Transcript {
         self.lanes.iter().any(|(known, _)| *known == lane)
     }
 
-    /// Beyond the bound nothing more is kept: what is longer is not judged as a whole.
+    /// Adds a piece of a text. Beyond the bound nothing more is kept: what is longer is not judged as a whole.
     pub(super) fn add(&mut self, lane: TextLane, text: &str) {
         self.bytes = self.bytes.saturating_add(text.len());
         if self.is_too_long() {
@@ -50,7 +50,7 @@ impl Transcript {
         self.bytes > MOST_HOLD
     }
 
-    /// In the words of the client's dialect.
+    /// The whole answer as a body in the client's dialect.
     pub(super) fn body(&self, shape: Shape) -> Bytes {
         self.laid(shape).body.to_string().into()
     }

@@ -53,7 +53,7 @@ pub(super) struct AgentTurn<'a, 's> {
 pub(super) struct AdmittedAsk {
     pub(super) method: A2aMethod,
     params: String,
-    /// Of a path.
+    /// The task that the path of an HTTP request names, by the agent's own id; ids in a body stand in `params`.
     task: Option<String>,
 }
 

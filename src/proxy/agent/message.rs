@@ -23,7 +23,7 @@ pub(super) enum AgentWay {
         target: String,
         /// `None`: it could not be read.
         id: Option<RpcId>,
-        /// As the client wrote it.
+        /// The whole JSON-RPC request as the client wrote it.
         envelope: String,
     },
     Rest(RestRoute),
@@ -141,7 +141,7 @@ fn rest_error(error: &RpcError) -> FailedAsk {
     FailedAsk { status, body: body.to_string() }
 }
 
-/// As `google.rpc.Code` has it.
+/// The name that `google.rpc.Code` has for what a status says.
 const fn name(status: u16) -> &'static str {
     match status {
         400 => "INVALID_ARGUMENT",

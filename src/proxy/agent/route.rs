@@ -13,11 +13,11 @@ use http::{HeaderMap, Method};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AgentVersion {
     pub(super) name: String,
-    /// As it goes up: whoever names none is passed on so.
+    /// The request names its version itself. If it does not, none is named to the agent either.
     pub(super) is_named: bool,
 }
 
-/// By header, else by query; what is empty is the oldest.
+/// The version that the header names, or else the query; a request that names none is of the oldest.
 pub(super) fn version_of(headers: &HeaderMap, query: Option<&str>) -> AgentVersion {
     let of_header = headers.get("a2a-version").map(|v| String::from_utf8_lossy(v.as_bytes()).trim().to_owned());
     let of_query = || {
@@ -45,7 +45,7 @@ pub(super) struct RestRoute {
     pub(super) base: String,
     pub(super) verb: Method,
     pub(super) method: A2aMethod,
-    /// As the path has them, decoded.
+    /// The ids of a task and of its push configuration, decoded from the path.
     pub(super) task: Option<String>,
     pub(super) config: Option<String>,
 }

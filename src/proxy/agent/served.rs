@@ -19,7 +19,7 @@ pub(crate) enum AgentStop {
 pub(super) struct AgentServed {
     pub(super) agent: Arc<ManagedAgent>,
     pub(super) upstream: Arc<AgentUpstream>,
-    /// Behind the agent's address: empty, or with a slash.
+    /// What follows the agent's address in the path: empty, or with a slash in front.
     pub(super) tail: String,
     /// Stands for the caller in ids.
     pub(super) principal: String,

@@ -82,7 +82,7 @@ fn usable(request: &Request) -> impl Iterator<Item = (&Arc<ManagedProvider>, &Ar
 
 /// A model of the catalogue.
 struct CatalogItem<'a> {
-    /// Of the workspace, and of its family.
+    /// The slug of the workspace's provider; `family` is what stands behind it.
     provider: &'a str,
     family: &'static str,
     model: Cow<'a, str>,
@@ -142,7 +142,8 @@ impl CatalogItem<'_> {
         put("display_name", self.known.and_then(|k| k.title).unwrap_or(&self.model).into());
         let shutdown = self.known.and_then(|k| k.shutdown);
         put("shutdown_date", json!(shutdown));
-        // The same in Anthropic's words. Its `capabilities` are an object of its own models' doings: ours are `features`.
+        // These fields say it in Anthropic's words. Its `capabilities` are an object of its own models' doings: ours
+        // are `features`.
         put("lifecycle", if shutdown.is_some() { "deprecated" } else { "active" }.into());
         put("retires_at", json!(shutdown.map(|day| format!("{day}T00:00:00Z"))));
         if let Some(known) = self.known {

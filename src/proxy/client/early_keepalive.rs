@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct EarlyKeepalive {
     every: Duration,
     wrote: Instant,
-    /// Until it went down.
+    /// What goes down before the first comment; `None` once it did.
     head: Option<Box<ResponseHeader>>,
     /// A comment was given up in the middle of being written.
     half_written: bool,

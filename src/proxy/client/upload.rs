@@ -36,9 +36,9 @@ struct State {
     bytes: usize,
     /// What is kept counts as what the process holds.
     held: Permit,
-    /// Of what is kept, handed on in the current try.
+    /// How many pieces of `kept` were handed on in the current try.
     handed: usize,
-    /// Of the piece that is being handed on.
+    /// What is left of the piece that is being handed on.
     rest: Bytes,
     /// More came than is kept.
     spilt: bool,
@@ -82,14 +82,14 @@ impl Upload {
         })))
     }
 
-    /// From now on all that the client says goes up, however long it is silent.
+    /// Opens the connection for all that the client says from now on, however long it is silent.
     pub(crate) fn open(&self, client: &mut ServerSession) {
         client.set_read_timeout(None);
         connections::listen(client);
         self.begin();
     }
 
-    /// Of a connection that the gateway opens for itself.
+    /// The body of a connection that the gateway opens for itself: no client stands behind it.
     pub(crate) fn of_own(budget: &Arc<Budget>) -> Self {
         Self::new(true, Duration::ZERO, budget)
     }
@@ -100,7 +100,7 @@ impl Upload {
         (state.open, state.ended, state.spilt) = (true, false, true);
     }
 
-    /// Of an open connection whose client somebody else reads: this goes up next.
+    /// Hands on what goes up next on an open connection, where somebody else reads the client.
     pub(crate) fn say(&self, bytes: Bytes) {
         let mut state = self.0.lock();
         state.said.push_back(bytes);

@@ -49,7 +49,7 @@ pub(crate) struct SmallAnswer {
 /// Sends any small local answer, with the rest of the request's body out of the way first.
 pub(crate) async fn answer_early(session: &mut Session, answer: SmallAnswer) -> pingora::Result<()> {
     let SmallAnswer { mut head, body } = answer;
-    // Of a client that was too slow with its body no more is awaited.
+    // A client that was too slow with its body gets no more time.
     let slow = head.status == 408;
     if !slow {
         settle_unread_body(session).await;

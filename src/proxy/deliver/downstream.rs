@@ -13,7 +13,7 @@ pub(crate) struct Downstream<'c, 's> {
     client: &'c mut Client<'s>,
     leader: Option<Leader>,
     keeper: Option<Box<ResponseKeeper>>,
-    /// Until it went down.
+    /// The answer's head; `None` once it went down.
     head: Option<Box<ResponseHeader>>,
     /// The client left, but others wait.
     client_left: Option<ClientLeft>,
@@ -28,7 +28,7 @@ impl<'c, 's> Downstream<'c, 's> {
         Self { client, leader: None, keeper: None, head: Some(head), client_left: None, ended: false, stream: true }
     }
 
-    /// Of a connection that has become another, whose head is down.
+    /// Writes to a connection that has become another (a WebSocket), whose head is down already.
     pub(crate) fn tunnel(client: &'c mut Client<'s>) -> Self {
         Self { client, leader: None, keeper: None, head: None, client_left: None, ended: false, stream: true }
     }

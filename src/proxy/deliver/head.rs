@@ -94,7 +94,7 @@ pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &
     name_status(head);
 }
 
-/// The same beside the head, in lines of text, each with its end.
+/// Decorates a head with the gateway's headers as lines of text, which are put behind it when it is written.
 pub(crate) fn decorate_beside(
     names: &ReplyNames,
     (head, lines): (&mut ResponseHeader, &mut Vec<u8>),

@@ -25,7 +25,7 @@ pub(crate) enum Meter {
         seen: BytesMut,
         held: Option<Permit>,
     },
-    /// Of what kind it is, and how long.
+    /// An answer that is sound, with its media type and what was seen of its length.
     Sound(&'static str, PassingSound),
     /// Not JSON, not a stream of events, no sound, compressed, or too large.
     Blind,

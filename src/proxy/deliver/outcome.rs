@@ -26,9 +26,9 @@ pub(crate) enum Outcome {
     Whole(Box<WholeAnswer>),
     /// A stream whose first content has been seen.
     Stream(Box<BegunStream>),
-    /// To be passed on as it comes.
+    /// A provider's answer that is passed on as it comes.
     Passthrough(Box<Passthrough>),
-    /// From the response cache.
+    /// An answer that the response cache held.
     Cached(Arc<Entry>),
     /// What another call brings just now.
     Followed(AnswerHead, Box<Follower>),
@@ -54,9 +54,9 @@ pub(crate) struct Passthrough {
     pub(crate) meter: Meter,
     /// When the time of the try is over; `None`: with the whole request.
     pub(crate) until: Option<Deadline>,
-    /// In place of the provider's.
+    /// The status that goes down in place of the provider's.
     pub(crate) status: Option<u16>,
-    /// In place of the provider's.
+    /// The `location` header that goes down in place of the provider's.
     pub(crate) location: Option<HeaderValue>,
 }
 
@@ -112,7 +112,7 @@ impl WholeAnswer {
         self.head.status.as_u16()
     }
 
-    /// For those who wait for the same call.
+    /// The failure for those who wait for the same call.
     pub(crate) fn shared_failure(&self) -> FailedAnswer {
         FailedAnswer { head: self.head.clone(), body: self.body.clone(), message: self.failure.clone() }
     }

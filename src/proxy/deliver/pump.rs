@@ -23,9 +23,9 @@ pub(crate) enum SourceEvent {
 
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
-    /// As the provider sent it; empty where no provider was asked.
+    /// The bytes as the provider sent them; empty where no provider was asked.
     pub(crate) received: Bytes,
-    /// For the client.
+    /// The bytes for the client.
     pub(crate) bytes: Bytes,
     /// Nothing comes behind it.
     pub(crate) last: bool,
@@ -52,9 +52,9 @@ pub(crate) enum Break {
 /// How an answer is closed.
 #[derive(Debug)]
 pub(crate) enum Close {
-    /// With these last bytes.
+    /// The answer ends as it should, with these last bytes.
     Clean(Bytes),
-    /// With an error in the client's dialect, which ends the answer but does not complete it.
+    /// An error in the client's dialect ends the answer, which is not complete then.
     InBand(Bytes),
     /// Nothing that the client would understand can be said behind what it has: the connection is cut off. Where
     /// nothing went down yet, the fault is the answer.
@@ -81,7 +81,7 @@ pub(crate) trait Sink: Send {
     ) -> impl Future<Output = Result<T, ClientLeft>> + Send;
     /// The first bytes take the head with them, also when there are none.
     fn write(&mut self, bytes: Bytes, end: bool) -> impl Future<Output = Result<(), ClientLeft>> + Send;
-    /// For this client alone: it belongs to no answer.
+    /// Writes a comment to this client alone: it belongs to no answer.
     fn comment(&mut self) -> impl Future<Output = Result<(), ClientLeft>> + Send;
     /// A head went down.
     fn has_begun(&self) -> bool;

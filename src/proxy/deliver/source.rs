@@ -130,7 +130,7 @@ impl Translated {
         Close::InBand(self.translator.abort(&failure))
     }
 
-    /// In the middle of what is no text nothing can be told.
+    /// Cuts the answer off: no error can be told in the middle of what is no text.
     fn cut(&mut self, why: &str) -> Close {
         self.aborted = true;
         Close::Cut(Fault::new(FaultKind::UpstreamBroken, why.to_owned()))
@@ -207,7 +207,7 @@ pub(crate) struct Opaque {
     pub(crate) response: Response,
     pub(crate) meter: Meter,
     pub(crate) budget: Arc<Budget>,
-    /// Of the provider, for errors.
+    /// The provider's slug, for errors.
     pub(crate) provider: &'static str,
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Whose time is over.
+/// Which time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// The client has read nothing for a while.
@@ -33,9 +33,9 @@ pub(crate) struct StreamTimers {
     idle: Option<Duration>,
     keepalive: Option<Duration>,
     deadline: Option<Deadline>,
-    /// From the provider.
+    /// When something was last read from the provider.
     read: Instant,
-    /// To the client.
+    /// When something was last written to the client.
     wrote: Instant,
     /// What went down last ended an event.
     between: bool,

@@ -28,7 +28,7 @@ use serde_json::{Map, Value, json};
 const MOST_PAGES: usize = 10;
 /// A batch whose lines the provider has not all taken up by then has no more of them than those.
 const TAKEN_UP_SECS: i64 = 86_400;
-/// The same where it is not known how many there are.
+/// The shorter bound for a batch of which nobody knows how many lines it has.
 const UNKNOWN_TAKEN_UP_SECS: i64 = 600;
 /// What the gateway makes in a bucket lies below these.
 const OWN_FOLDERS: [&str; 2] = ["/gateway-batches/", "/gateway-files/"];
@@ -143,7 +143,7 @@ impl<'a> DirectBatches<'a> {
             }
             None => None,
         };
-        // As the config leads it, and as far as the caller may ask for it.
+        // The model is found like that of a line: the config leads it, and the caller must be allowed to ask for it.
         let body = stand_in(route.operation, model.as_deref());
         let mark = LineMark { trace: &request.caller.trace, metadata: &[] };
         let line = line_request(request, &route, (body, mark)).await?;
@@ -226,7 +226,7 @@ impl<'a> DirectBatches<'a> {
         self.find_native(&native).await
     }
 
-    /// By the name that the provider told when it was made.
+    /// Finds a batch by the name that the provider told when it was made.
     pub(super) async fn find_native(&self, native: &str) -> Result<FoundBatch, DirectStop> {
         let call = ServiceCall::of_batch(self.family.look(native)).ok_or_else(own_objects::unknown)?;
         let told = match self.services.told(call, self.family.most_told()).await {
@@ -317,14 +317,14 @@ impl<'a> DirectBatches<'a> {
         Ok(batches)
     }
 
-    /// As OpenAI tells one.
+    /// The batch in OpenAI's form.
     pub(super) fn shown(&self, found: &FoundBatch) -> Value {
         let FoundBatch { standing, facts, made, files } = found;
         let id = told_id(&standing.id);
         let input = made.as_ref().map(|made| made.input.clone()).filter(|input| !input.is_empty());
         let input = input.or_else(|| facts.input.clone());
         let input = match (bucket_store(self.slug()), self.asked.1.binds) {
-            // As the client holds the address.
+            // The client holds the address of a file in a bucket as an id.
             (Some(store), false) => input.map(|uri| store.held(&uri)),
             _ => input,
         };

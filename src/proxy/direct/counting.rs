@@ -197,7 +197,7 @@ impl BatchReader<'_> {
 /// One of them as it was told this time.
 struct NumberedLine {
     line: NativeLine,
-    /// From 1.
+    /// The line's place among the results, counted from 1.
     number: u64,
     key: LineKey,
 }
@@ -206,7 +206,7 @@ struct NumberedLine {
 struct NumberedResults<'a> {
     results: NativeResults<'a>,
     names: LineNames,
-    /// Of the last that was read.
+    /// The number of the line that was read last, from 1.
     number: u64,
 }
 

@@ -44,7 +44,7 @@ impl<'a> FamilyFiles<'a> {
         }
     }
 
-    /// Whose it is, if it can be asked for at all.
+    /// Says whose the file is; refuses those that this workspace may not ask for.
     fn permit(&self, id: &str) -> Result<FileOwner, Fault> {
         let whose = owner(id, &self.workspace());
         if is_name(id) && whose != FileOwner::Other { Ok(whose) } else { Err(own_objects::unknown()) }

@@ -49,7 +49,7 @@ impl<'a> Files<'a> {
         self.store.read(uri, &self.bucket, &self.workspace()).ok_or_else(own_objects::unknown)
     }
 
-    /// As the client holds it.
+    /// The id that the client holds. Where ids are bound it is bound later, so the file's own address is given.
     pub(super) fn id(&self, file: &StoredFile) -> String {
         if self.binds { self.store.uri(file) } else { self.store.id(file) }
     }

@@ -3,7 +3,7 @@
 use crate::upstream::http1::Response;
 use std::time::{Duration, Instant};
 
-/// Of a file: more than any provider takes.
+/// The most bytes of a file that are read: more than any provider takes.
 const MOST_BYTES: u64 = 1 << 30;
 /// Whoever makes a batch of it waits so long at most.
 const WITHIN: Duration = Duration::from_secs(60);

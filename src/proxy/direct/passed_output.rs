@@ -9,7 +9,7 @@ use gateway_providers::native_batches::{OPENAI_BATCHES, passed_batches};
 use http::Method;
 use url::form_urlencoded;
 
-/// Of what a batch is told as.
+/// The most bytes of the JSON that tells of a batch.
 const MOST_TOLD: usize = 1 << 20;
 
 /// `ended`: whoever reads it without a look at the batch pays for it all the same.

@@ -27,7 +27,7 @@ const IMAGE_EDITS: &str = "/v1/images/edits";
 /// Bytes that are sent in one go.
 const PIECE: usize = 64 << 10;
 
-/// Of an answer that tells addresses.
+/// The most bytes of an answer that tells addresses of results.
 const MOST_ADDRESSES: usize = 1 << 20;
 /// Lines that are known again where pages tell one twice.
 const MOST_KNOWN: usize = 1 << 20;

@@ -56,7 +56,7 @@ pub(super) enum ServiceBody {
 }
 
 impl ServiceCall {
-    /// Without a body.
+    /// A call without a body.
     pub(super) const fn bare(at: CloudService, method: Method, path: String) -> Self {
         Self { at, method, path, headers: Vec::new(), body: ServiceBody::None }
     }

@@ -74,7 +74,7 @@ async fn send(
     services.told(call, MOST_TOLD).await.map(drop)
 }
 
-/// The same of a family that keeps files as objects of its own kind: nothing stays of one that did not arrive.
+/// Keeps a file at a family that has files as objects of its own kind; nothing stays of one that did not arrive whole.
 pub(super) async fn keep(
     parts: DirectParts<'_>,
     asked: (&Request, &Routing),

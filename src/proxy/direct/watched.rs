@@ -17,7 +17,7 @@ use gateway_providers::native_batches::{NativeState, OPENAI_BATCHES, ToldBatches
 use http::Method;
 use url::form_urlencoded;
 
-/// Of what a batch is told as.
+/// The most bytes of the JSON that tells of a batch.
 const MOST_TOLD: usize = 1 << 20;
 
 /// `native`: the provider's name for it.
@@ -53,7 +53,7 @@ pub(crate) async fn look(calls: &CallParts, asked: (&Request, &Routing), native:
     counted(reader, found).await.unwrap_or_else(|e| BatchLook::Failed(e.to_string()))
 }
 
-/// As the provider tells it, at families that speak OpenAI's interface for batches.
+/// Looks a batch up at a family that speaks OpenAI's interface for batches.
 async fn passed(services: &Services<'_>, native: &str) -> Result<FoundBatch, DirectStop> {
     let id: String = form_urlencoded::byte_serialize(native.as_bytes()).collect();
     let call = ServiceCall::bare(CloudService::Api, Method::GET, format!("/batches/{id}"));

@@ -189,7 +189,7 @@ impl Gate<'_> {
         }
     }
 
-    /// For what was used without having been asked for: nothing is held, nothing is refused, and all of it will count.
+    /// Begins to count what was used without having been asked for: nothing is held or refused, and all of it counts.
     pub(crate) async fn unasked(self, aim: &Aim) -> Holds {
         const NOTHING: Estimate = Estimate { prompt: 0, output: Some(0) };
         let counters = &self.parts.counters;
@@ -336,7 +336,7 @@ pub(crate) struct Holds {
 pub(crate) struct Reservation {
     hold: Hold,
     rate: Option<HeldRate>,
-    /// By answers of this target that guardrails kept from the client, before it was asked again.
+    /// What answers of this target used that guardrails kept from the client, before it was asked again.
     spent: Used,
     slot: Option<ConcurrencySlot>,
 }
@@ -399,7 +399,7 @@ impl Holds {
         self.caller.may_grow() || self.target.hold.may_grow()
     }
 
-    /// For the time of an answer.
+    /// Lets the holds grow with an answer while it streams.
     pub(crate) fn growth(&mut self) -> HoldGrowth<'_> {
         HoldGrowth { holds: self.may_grow().then_some(self), since: 0 }
     }

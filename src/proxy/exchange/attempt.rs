@@ -90,8 +90,9 @@ impl<'a> Turn<'a, '_> {
         Outcome::Fault(fault)
     }
 
-    /// In the order of the contract: what the target is; what guardrails say of the request; whether its answer is known;
-    /// whether the caller, and then the target, may be called; the call, and what guardrails say of the answer.
+    /// Runs one try, in the order of the contract: what the target is; what guardrails say of the request; whether its
+    /// answer is known; whether the caller, and then the target, may be called; the call, and what guardrails say of
+    /// the answer.
     pub(crate) async fn run(mut self, attempt: &mut Attempt) -> Result<Outcome, Stopped> {
         let Gate { request, routing, .. } = self.gate;
         let leaf = &**routing.plan.leaf();

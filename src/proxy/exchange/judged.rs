@@ -162,7 +162,7 @@ impl<'a> Turn<'a, '_> {
         Ok(Ok(said))
     }
 
-    /// For as long as somebody waits for the answer, and the time for the whole request is not over.
+    /// Waits for the verdict as long as somebody waits for the answer and the time for the whole request is not over.
     async fn await_verdict(
         &mut self,
         (run, guarded): (Run, &TargetGuards),
@@ -175,7 +175,7 @@ impl<'a> Turn<'a, '_> {
         let began = Instant::now();
         let driven = self.gate.parts.guardrails.drive(run, guarded.moderator.as_deref());
         let said = self.in_time(leader, driven).await.map(|said| said.map_err(timed_out));
-        // To wait for others is no work of the gateway's.
+        // Waiting for others is no work of the gateway's own.
         attempt.info.paused += began.elapsed();
         said
     }

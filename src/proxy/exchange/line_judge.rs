@@ -37,7 +37,7 @@ pub(crate) struct LineJudge<'a> {
 
 /// What guardrails made of a line.
 pub(crate) struct JudgedLine {
-    /// Of the answer as the client is told it.
+    /// The status of the answer that the client is told.
     pub(crate) status: u16,
     /// What goes on, or what is told in its place.
     pub(crate) body: Bytes,

@@ -24,7 +24,7 @@ pub(crate) struct LineTarget<'a> {
 pub(crate) struct LineRead {
     pub(crate) status: u16,
     pub(crate) body: Bytes,
-    /// At the tier for batches.
+    /// The tokens that the answer used, at the tier for batches.
     pub(crate) usage: Option<Usage>,
     pub(crate) model: Option<String>,
 }

@@ -53,9 +53,9 @@ pub(crate) struct LiveParts {
     pub(crate) counts: LiveCounts,
     /// Silence in both directions.
     pub(crate) idle: Duration,
-    /// For a session, however much it says.
+    /// The longest that a session lasts, however much it says.
     pub(crate) longest: Duration,
-    /// Of responses that several sessions hear.
+    /// Decides which session counts a response that several sessions hear.
     pub(crate) claims: PartClaims,
     pub(crate) seats: WatchSeats,
     /// Calls that are watched, as other nodes know of them.

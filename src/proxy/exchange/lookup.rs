@@ -19,7 +19,7 @@ pub(crate) struct CacheLookup {
     pub(crate) status: CacheStatus,
     /// Answered without a call.
     pub(crate) outcome: Option<Outcome>,
-    /// To be called; what it answers goes to the leader.
+    /// Set where the target is to be called; what it answers goes to the leader.
     pub(crate) leader: Option<Leader>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepare
     let base = &*aim.base;
     key.flags(&[base.tls]).part(base.host.as_bytes()).part(&base.port.to_le_bytes()).part(base.path.as_bytes());
     key.part(prepared.out.path.as_deref().unwrap_or_default().as_bytes());
-    // Of one operation that is asked for on two paths each has its own form.
+    // The path counts where one operation is asked for on two paths, each with its own form.
     let tells = route.raw || route.operation == Operation::Rerank;
     key.part(if tells { route.tail() } else { "" }.as_bytes());
     key.part(route.query.as_deref().unwrap_or_default().as_bytes());

@@ -157,7 +157,7 @@ mod tests {
         let list = json!({ "data": [told("a", away), { "id": "b", "results_url": null }], "has_more": false });
         let expected = json!({ "data": [told("a", here), { "id": "b", "results_url": null }], "has_more": false });
         assert_eq!(led(&list).unwrap(), expected.to_string());
-        // Whose batch it is nobody can say: better no address than one that leads elsewhere.
+        // Without an id nobody can say which batch it is: better no address than one that leads elsewhere.
         assert_eq!(led(&json!({ "results_url": away })).unwrap(), json!({ "results_url": null }).to_string());
         for nothing in [json!({ "id": "a", "results_url": null }), json!({ "data": [] }), json!([1]), json!("text")] {
             assert!(led(&nothing).is_none(), "{nothing}");

@@ -59,7 +59,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) whole_at: &'a mut Option<Instant>,
 }
 
-/// Whose its objects are is noted before the client hears of them.
+/// Waits until it is noted which workspace owns the objects in the answer: the client must not hear of them before.
 async fn settled(binder: Arc<Binder>, answer: Box<WholeAnswer>) -> Outcome {
     binder.settled().await;
     Outcome::Whole(answer)
@@ -392,7 +392,7 @@ struct Held {
 }
 
 impl Held {
-    /// Of the piece that comes next.
+    /// Notes where texts stand in the piece that comes next.
     fn note_texts(&mut self) {
         let Some(texts) = &mut self.texts else { return };
         let before = self.pieces.len();

@@ -15,7 +15,7 @@ pub(crate) trait Tries: Send {
     fn pause(&mut self, unwanted: Outcome, wait: Duration) -> impl Future<Output = Result<(), ClientLeft>> + Send;
     /// What was asked can be sent once more.
     fn can_repeat(&self) -> bool;
-    /// Of the time for the whole request; `None` is unlimited.
+    /// The time that is left for the whole request; `None` is unlimited.
     fn left(&self) -> Option<Duration>;
 }
 

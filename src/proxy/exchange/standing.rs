@@ -11,7 +11,7 @@ use gateway_domain::resource::budget::{Amount, Spend};
 use gateway_policies::Hold;
 use serde_json::{Value, json};
 
-/// Of the caller, or of a target. What no counter can tell now has `left` null.
+/// How the limits of the caller stand, or of a target (`aim`). `left` is null where no counter can tell it now.
 pub(crate) async fn limits(parts: &CallParts, request: &Request, routing: &Routing, aim: Option<&Aim>) -> Vec<Value> {
     let now = request.now();
     let gate = Gate { parts, request, routing };

@@ -19,7 +19,7 @@ use serde::Deserialize;
 /// A job is counted by one record.
 const ONE: LineKey = LineKey::of_place(1);
 
-/// As OpenAI's interface tells it.
+/// A fine-tuning job that has succeeded, in the fields of OpenAI's interface.
 #[derive(Debug, Deserialize)]
 pub(super) struct TrainedJob {
     status: String,
@@ -83,7 +83,7 @@ async fn counted(
         Some(Knowledge::ByRecord) => Some(turn),
     };
     let Some((turn, stamp)) = turn.and_then(|turn| turn.stamp(ONE).map(|stamp| (turn, stamp))) else { return Ok(()) };
-    // Of what was noted a moment ago there can be no record.
+    // The record cannot exist yet where the count was noted only a moment ago.
     let is_kept = known.is_some() && booked_records.has(stamp, owner.workspace).await?;
     if !is_kept && let Some(mut record) = record_of((parts, (request, routing)), job, native).await {
         (record.id, record.created_at) = (stamp.id, stamp.at);

@@ -17,13 +17,13 @@ pub(crate) struct Ctx {
     pub(crate) at: Timestamp,
     pub(crate) held: Permit,
     pub(crate) records: PendingRecords,
-    /// Of a key that has a bound, until the request is over.
+    /// The place among the key's parallel requests, where the key has a bound; held until the request is over.
     pub(crate) seat: Option<ConcurrencySlot>,
-    /// Of a request whose key is known.
+    /// Counts the request as under way; set once its key is known.
     pub(crate) flight: Option<InFlightGuard>,
-    /// Of a line of a batch, which is told what it cost.
+    /// The line of a batch that the request is made for; it is told what it cost.
     pub(crate) line: Option<Arc<LineGuest>>,
-    /// Of a client of MCP servers that speaks as of 2024-11-05.
+    /// What the path asks, where the client of an MCP server speaks the version of 2024-11-05.
     pub(crate) legacy: Option<LegacyAsk>,
 }
 

@@ -58,7 +58,7 @@ impl Gateway {
         }
     }
 
-    /// From here on the request is counted, and what it holds is its key's.
+    /// Counts the request from now on, and charges what it holds to its key.
     pub(crate) fn enter(&self, ctx: &mut Ctx, request: &Request) -> Result<(), Fault> {
         ctx.flight = Some(self.flight.enter(self.settings.max_connections)?);
         ctx.held.charge(request.caller.tenant.key.id.0);

@@ -21,7 +21,7 @@ use pingora::proxy::Session;
 use serde_json::{Value, json};
 
 impl Gateway {
-    /// Like the exchange up to the plan; then it is told instead of followed.
+    /// Goes as far as the exchange does up to the plan, and tells the plan where that would follow it.
     pub(in crate::proxy) async fn explain(
         &self,
         session: &mut Session,
@@ -169,7 +169,7 @@ async fn target_of(
     told
 }
 
-/// Of nanodollars, as records have them.
+/// The amount in cents; records have it in nanodollars.
 #[expect(clippy::cast_precision_loss, reason = "shown to people")]
 fn cents(nanos: i64) -> f64 {
     nanos as f64 / 1e7

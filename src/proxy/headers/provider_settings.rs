@@ -18,11 +18,11 @@ pub(super) static PROVIDER_HEADERS: &[&str] = &[
     // Whether provisioned throughput serves a call.
     "x-vertex-ai-llm-request-type",
     "x-vertex-ai-llm-shared-request-type",
-    // Of the program and the person that call Stability AI.
+    // Which program calls Stability AI, and for which person.
     "stability-client-id",
     "stability-client-user-id",
     "stability-client-version",
-    // Of whoever made the model, for a provider that passes calls on to others.
+    // The key of the vendor whose model is called, at a provider that passes calls on to vendors.
     "provider-key",
 ];
 
@@ -37,13 +37,13 @@ static NOT_TAKEN: &[(&str, &str)] = &[
     ("amz-server-side-encryption-aws-kms-key-id", NO_FILES),
     ("oracle-key-passphrase", "is not taken: give the private key without a passphrase"),
     ("mistral-fim-completion", "is not taken: send the request to /v1/proxy/fim/completions"),
-    // Of earlier versions of the contract, before there were configs.
+    // Settings of earlier versions of the contract, before there were configs.
     ("cache", "is not taken: say it in a config (`cache`)"),
     ("retry-count", "is not taken: say it in a config (`retry.attempts`)"),
     ("mode", "is not taken: say it in a config (`strategy.mode`)"),
 ];
 
-/// The same of families that are not built, whose settings begin so.
+/// How the settings of families begin that are not built: they are refused for the same reason.
 static UNKNOWN: &[&str] = &["oracle-", "amzn-sagemaker-"];
 
 const NO_FILES: &str =

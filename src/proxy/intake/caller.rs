@@ -37,7 +37,7 @@ pub(super) fn authenticate(
     let key = match known {
         Some(key) => key.clone(),
         None if token::looks_signed(text) && parts.shield.is_flooded_by(from) && !parts.issuers.knows(&hash) => {
-            // To check a signature takes longer than all else.
+            // Checking a signature takes longer than all else: an address that floods gets none checked.
             return Err(parts.shield.unknown_keys().into());
         }
         None if token::looks_signed(text) => {

@@ -25,15 +25,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// For a token that is not at hand, another node's renewal included.
+/// How long a token that is not at hand is waited for, another node's renewal included.
 const WITHIN: Duration = Duration::from_secs(15);
-/// Between two looks at what another node renews.
+/// The pause between two looks at what another node renews.
 const LOOK: Duration = Duration::from_millis(100);
 const SIGN_IN_AWAY: &str = "The gateway cannot sign in at the MCP server";
 /// What somebody without an account is told, as a code of the gateway's own.
 const NOT_CONNECTED: i64 = 403;
 
-/// As whom a server that has people's accounts is called.
+/// The person in whose name a server that has people's accounts is called.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallingPerson {
     pub(super) org: OrgId,
@@ -48,7 +48,7 @@ impl CallingPerson {
         Self { org: tenant.org.id, workspace: tenant.workspace.id, user }
     }
 
-    /// As lists are kept apart.
+    /// What keeps one person's lists from another's: the id of the person, or nothing where the key is of no person.
     pub(super) fn name(self) -> Arc<str> {
         self.user.map_or_else(String::new, |user| user.to_string()).into()
     }
@@ -132,13 +132,13 @@ impl McpPeople {
     /// The account is over when this returns: who is sent to connect it anew does not call with it meanwhile.
     async fn lapse(&self, id: McpAccountId, version: i64) {
         let app = self.app.clone();
-        // To its end though the caller leaves; where the process takes leave, the next one finds out by itself.
+        // The task runs to its end though the caller leaves; if the process takes leave, the next one finds out itself.
         let _ = self.runtime.spawn(async move { lapse_account(&app, id, version).await }).await;
     }
 }
 
 impl UpstreamCalls<'_> {
-    /// As [`Self::open`], in the name of a person.
+    /// Opens a response like [`Self::open`], in the name of a person.
     pub(super) async fn open_for(
         &self,
         person: CallingPerson,
@@ -187,7 +187,7 @@ impl UpstreamCalls<'_> {
     }
 }
 
-/// With the place to connect one where there is a person who can.
+/// The error where a person has no account, with the place to connect one if there is a person who can.
 fn not_connected(target: &McpTarget, url: Option<String>) -> RpcError {
     let server = &target.server.slug;
     match url {

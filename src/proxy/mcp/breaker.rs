@@ -7,10 +7,10 @@ use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// In a row.
+/// Failures in a row after which a server is left alone for `REST`.
 const FAILURES: u32 = 5;
 const REST: Duration = Duration::from_secs(30);
-/// Servers that are known to fail; more are not left alone.
+/// The most servers that are known to fail; more are not left alone.
 const MOST: usize = 4096;
 
 /// One state of an integration: a saved change begins anew.
@@ -38,7 +38,7 @@ impl McpBreakers {
         self.0.lock().len()
     }
 
-    /// For how long it is still left alone.
+    /// How long the server is still left alone; `None`: it may be asked.
     pub(in crate::proxy) fn rests(&self, upstream: &OutboundUpstream, now: Instant) -> Option<Duration> {
         self.left(key(upstream), now)
     }

@@ -55,13 +55,13 @@ pub(super) struct McpTurn<'a, 's> {
     pub(super) served: &'a McpServed,
     /// The one that is asked now.
     pub(super) target: &'a McpTarget,
-    /// By whose name records go.
+    /// The server whose name records go by.
     pub(super) called: &'a ManagedMcpServer,
     pub(super) posted: &'a Posted,
     pub(super) records: &'a mut PendingRecords,
     pub(super) down: McpDown<'a, 's>,
     pub(super) session: Option<McpSession>,
-    /// By the upstream, with the answer that is being read.
+    /// The session that the upstream issued with the answer that is being read.
     pub(super) issued: Option<String>,
     /// Its events have places, so that a client may come back for what it missed.
     pub(super) has_places: bool,
@@ -490,7 +490,7 @@ impl McpTurn<'_, '_> {
             return self.up().notify(&self.asking(note, asked.version)).await;
         }
         let talk = self.talk(self.target);
-        // In a session that is shared the server knows the call by another id, and none that could be told.
+        // The server knows a call of a shared session by an id that is not at hand here: it is told nothing then.
         if let Some(session) = talk.held().filter(|_| talk.key.session.is_some()) {
             self.up().notify(&session.post(note)).await;
         }

@@ -34,12 +34,12 @@ impl Posted {
         Self { takes_json: true, refused: Some(status), ..Self::default() }
     }
 
-    /// Of a client that is answered over a stream, in this session.
+    /// Stands for the head of a message whose client is answered over a stream, in this session.
     pub(in crate::proxy) fn of_stream(session: Option<String>) -> Self {
         Self { takes_events: true, session, ..Self::default() }
     }
 
-    /// With what of a head is for the server too.
+    /// Adds what of a head is for the server too.
     pub(in crate::proxy) fn traced_by(self, session: &Session) -> Self {
         Self { traced: posted(session).traced, ..self }
     }

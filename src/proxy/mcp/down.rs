@@ -113,7 +113,7 @@ impl<'a, 's> McpDown<'a, 's> {
         Ok(head)
     }
 
-    /// From now on events go down.
+    /// Begins the stream of events to the client: its head goes down.
     pub(in crate::proxy) async fn begin(&mut self) -> Result<(), ClientLeft> {
         if self.has_begun || self.elsewhere.is_some() {
             return Ok(());

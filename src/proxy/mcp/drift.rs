@@ -11,7 +11,7 @@ use uuid::Uuid;
 /// Names in all. Beyond it the integrations that were seen first are forgotten, until they are listed again.
 const MOST: usize = 20_000;
 
-/// Of one integration as it stands: a change of it begins anew.
+/// The revision and the id of an integration: a change of it begins anew.
 type DriftKey = (i64, Uuid);
 
 #[derive(Debug, Default)]

@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 use table::{DuplexKey, full};
 use wire::{Hearing, LastSender, SseWire, Wire};
 
-/// For the first event of a stream.
+/// The longest wait for the first event of a stream, which names the endpoint.
 const ENDPOINT_WITHIN: Duration = Duration::from_secs(10);
-/// For a program that makes room to have ended, and how often that is looked at.
+/// How long a program that makes room has to end; `ROOM_LOOK` is the pause between two looks at that.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 const ROOM_LOOK: Duration = Duration::from_millis(50);
 
@@ -41,7 +41,7 @@ enum ConnectionOpening<'o> {
 }
 
 impl UpstreamCalls<'_> {
-    /// As [`Self::send`], over a connection that stays open.
+    /// Sends like [`Self::send`], over a connection that stays open.
     pub(super) async fn converse(&self, ask: &UpstreamAsk) -> Result<UpstreamReply, RpcError> {
         let held = Permit::new(&self.calls.delivery.budget);
         let reply = |answer, session| Ok(UpstreamReply { answer, session, held });
@@ -187,7 +187,7 @@ impl UpstreamCalls<'_> {
         Ok(open)
     }
 
-    /// In the place of a client that did so elsewhere, or of all.
+    /// Sends `initialize` in the place of a client that did so elsewhere, or of all clients.
     async fn initialize(&self, open: &Arc<DuplexConversation>, params: &str) -> Result<(), RpcError> {
         let id = RpcId::of("g0");
         let text = format!(r#"{{"jsonrpc":"2.0","id":"g0","method":"initialize","params":{params}}}"#);

@@ -80,7 +80,7 @@ pub(in crate::proxy) async fn admit(
     }
 }
 
-/// Whose money a tool with a price is called for.
+/// Adds every budget in money that a tool with a price is charged to: those of the key, its token and the workspace.
 fn bind_money(wants: &mut ReservationRequest, tenant: &Tenant, now: Timestamp) {
     if let Some(limits) = &tenant.key.limits {
         let whose = LimitHolder { holder: Holder::Key(tenant.key.id), kind: "API key", name: &tenant.key.name };

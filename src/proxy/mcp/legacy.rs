@@ -23,18 +23,18 @@ use pingora::proxy::Session;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// For what is under way to be taken back, once the stream has ended.
+/// How long is waited, once the stream has ended, for what is under way to be taken back.
 const BRIEF: Duration = Duration::from_secs(2);
 /// Silence after which the client hears that it is not forgotten.
 const TICK: Duration = Duration::from_secs(15);
-/// By which a posted message names its stream.
+/// The member of the query by which a posted message names its stream.
 const SESSION: &str = "sessionId=";
 
 /// What such a client wants of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LegacyAsk {
     Stream,
-    /// For the stream with this id.
+    /// The client posts a message for the stream with this id.
     Message(Arc<str>),
 }
 
@@ -175,7 +175,7 @@ fn begins(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// From now on the client hears what the server says by itself.
+/// Whether the message says that the client is ready: from then on it hears what the server says by itself.
 fn is_ready(message: &RpcMessage<'_>) -> bool {
     matches!(message, RpcMessage::Notification { method, .. } if method == "notifications/initialized")
 }

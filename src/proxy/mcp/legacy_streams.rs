@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
-/// Of this node.
+/// The most streams that may be open on this node.
 const MOST: usize = 1_000;
 /// Messages of one that are being answered.
 const MOST_UNDER_WAY: usize = 64;

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Pages in all, and their bytes.
+/// The most pages that are kept in all; `MOST_BYTES` bounds their bytes.
 const MOST: usize = 4_096;
 const MOST_BYTES: usize = 32 << 20;
-/// For which a server may say that its lists hold.
+/// The longest time for which a server may say that its lists hold.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// For which one that is over helps out.
+/// How long a list that no longer holds is still told where the server fails.
 const STALE: Duration = Duration::from_secs(600);
 
 /// One page of a list.
@@ -27,7 +27,7 @@ pub(super) struct ListKey {
     version: &'static str,
     kind: McpKind,
     cursor: String,
-    /// As whom the server was asked, where that is not the same for all.
+    /// The caller in whose name the server was asked, where it does not tell everybody the same.
     owner: Option<Arc<str>>,
 }
 
@@ -47,7 +47,7 @@ struct ListShelf {
 #[derive(Debug)]
 pub(super) struct McpLists {
     shelf: Mutex<ListShelf>,
-    /// Of lists that do not say how long they hold; zero: nothing is kept.
+    /// How long a list is kept that does not say how long it holds; zero: such a list is not kept.
     lasts: Duration,
 }
 
@@ -95,7 +95,7 @@ impl McpLists {
         (now.saturating_duration_since(kept.since) < kept.lasts).then(|| kept.result.clone())
     }
 
-    /// One that is over, but not for long.
+    /// A list that no longer holds, but has not been so for long.
     pub(super) fn stale(&self, key: &ListKey, now: Instant) -> Option<Arc<str>> {
         let shelf = self.shelf.lock();
         let kept = shelf.all.get(key)?;

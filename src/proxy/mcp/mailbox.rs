@@ -43,7 +43,7 @@ impl Mailbox {
         true
     }
 
-    /// Behind it nothing comes.
+    /// Puts the last message: nothing is taken after it.
     pub(super) fn put_last(&self, message: &str) {
         let mut held = self.held.lock();
         if held.end.is_none() {

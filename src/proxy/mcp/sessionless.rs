@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// For which a refusal holds.
+/// How long a refusal holds.
 const HOLDS: Duration = Duration::from_secs(300);
-/// Servers that are known so; others are asked each time.
+/// The most servers that are known to refuse; others are asked each time.
 const MOST: usize = 4096;
 
 /// One state of an integration: a saved change begins anew.

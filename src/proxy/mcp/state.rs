@@ -41,9 +41,9 @@ pub(crate) struct McpSettings {
     pub(crate) session_ttl: Duration,
     /// Silence of an upstream that a call may take.
     pub(crate) silence: Duration,
-    /// For a whole call.
+    /// The most time for a whole call.
     pub(crate) longest: Duration,
-    /// Of lists that do not say how long they hold.
+    /// How long a list is kept that does not say how long it holds.
     pub(crate) list_ttl: Duration,
     pub(crate) origins: Option<Arc<CorsOrigins>>,
     /// Where clients reach the gateway, without a slash at its end; `None`: nobody said.
@@ -67,7 +67,7 @@ pub(crate) struct McpState {
     pub(super) lists: McpLists,
     /// Connections that stay open.
     pub(super) duplex: Arc<DuplexTable>,
-    /// Of clients of 2024-11-05.
+    /// The open streams of clients that speak the version of 2024-11-05.
     pub(super) legacy: LegacyStreams,
     /// Tokens of people; `None`: nobody has accounts at servers here.
     people: Option<McpPeople>,
@@ -82,13 +82,13 @@ struct EndedSessions {
     known: AHashMap<Box<str>, ()>,
 }
 
-/// Whose upstream session it is: of one integration as it stands, and one caller.
+/// Tells upstream sessions apart: each is of one integration as it stands, and of one caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct BridgeKey {
     pub(super) integration: uuid::Uuid,
     pub(super) revision: i64,
     pub(super) principal: String,
-    /// Of a client's own session the part that is meant; `None`: it stands for a caller who has none.
+    /// The part of a client's own session that is meant; `None`: the session stands for a caller who has none.
     pub(super) session: Option<Box<str>>,
 }
 
@@ -180,7 +180,7 @@ impl McpState {
         ]
     }
 
-    /// For requests that the gateway sends in its own name, so that ids of several clients never meet.
+    /// A number for a request that the gateway sends in its own name, so that ids of several clients never meet.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }

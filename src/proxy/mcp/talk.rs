@@ -21,9 +21,9 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// For what is asked of all members at once.
+/// The most time for what is asked of all members at once.
 pub(super) const WITHIN: Duration = Duration::from_secs(10);
-/// Of all lists together.
+/// The most items that the lists of all members may have together; `MOST_BYTES` bounds their bytes.
 const MOST_ITEMS: usize = 5000;
 const MOST_BYTES: usize = 8 << 20;
 const MOST_PAGES: usize = 100;
@@ -54,7 +54,7 @@ pub(super) struct McpTalk<'a> {
     pub(super) calls: UpstreamCalls<'a>,
     pub(super) state: &'a McpState,
     pub(super) key: BridgeKey,
-    /// Of the client's own session; another node may have opened it.
+    /// This server's part of the client's own session; another node may have opened it.
     pub(super) sealed: Option<UpstreamSession>,
     /// Parameters of `initialize`.
     pub(super) opening: String,

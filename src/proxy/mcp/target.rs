@@ -137,7 +137,7 @@ fn upstream(tenant: &Tenant, server: &ManagedMcpServer) -> Option<Arc<McpUpstrea
     found.cloned()
 }
 
-/// As it is named in what a key is held to; no server can be called so.
+/// The name that stands for all servers as one in what a key is held to; no server can be called so.
 const ALL: &str = "mcp";
 
 /// All servers of the workspace that the caller may use, as one.
@@ -220,12 +220,12 @@ impl McpTarget {
         self.era
     }
 
-    /// By what its part of a session is found: two members may have one upstream.
+    /// The name by which its part of a session is found: two members may have one upstream.
     pub(super) fn part(&self) -> String {
         if self.member.is_some() { self.server.id.to_string() } else { self.upstream.id.to_string() }
     }
 
-    /// As ids of its own requests to clients name it.
+    /// The name that stands for it in ids of its own requests to clients.
     pub(super) fn tag(&self) -> String {
         self.server.id.0.simple().to_string()
     }

@@ -33,7 +33,7 @@ const BRIEF: Duration = Duration::from_secs(2);
 pub(super) struct UpstreamAsk {
     pub(super) method: Method,
     pub(super) body: Bytes,
-    /// Of the protocol; `None` before it is known.
+    /// The version of the protocol; `None` before it is known.
     pub(super) version: Option<String>,
     pub(super) session: Option<String>,
     /// The modern era repeats these in headers.
@@ -93,7 +93,7 @@ pub(super) enum UpstreamAnswer {
 /// Events as they come.
 pub(super) enum UpstreamStream {
     Http(Box<Response>),
-    /// Of a connection that carries others too.
+    /// Events that come over a connection which carries other answers too.
     Duplex(DuplexStream),
 }
 
@@ -106,7 +106,7 @@ impl UpstreamStream {
         }
     }
 
-    /// From now on the caller watches its silence.
+    /// Stops the clock of silence: from now on the caller watches that.
     pub(super) const fn without_idle_clock(&mut self) {
         match self {
             Self::Http(response) => response.without_idle_clock(),

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How often a stream looks.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// As the notices of the lists are called, in the order of `McpServed::offers`.
+/// What lists are called in the names of their notices, in the order of `McpServed::offers`.
 const LISTS: [&str; 3] = ["tools", "prompts", "resources"];
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
@@ -51,7 +51,7 @@ impl<'a> ListWatch<'a> {
         }
     }
 
-    /// For a stream of the modern era, which says what it wants to hear of.
+    /// The watch of a stream of the modern era, which says what it wants to hear of.
     pub(super) fn subscribed(mut self, id: &str, params: Option<&RawObject<'_>>) -> Self {
         let filter = params.and_then(|params| params.object("notifications"));
         let wants = |list: &str| {
@@ -104,7 +104,7 @@ impl<'a> ListWatch<'a> {
     }
 }
 
-/// Of a caller who was let in for a client: what that may do now. `None`: it has been taken back.
+/// What a caller may do now who was let in for a client by a person's grant. `None`: the grant has been taken back.
 fn as_granted(tenant: Arc<Tenant>) -> Option<Arc<Tenant>> {
     let Some(token) = tenant.key.token.as_ref() else { return Some(tenant) };
     let Some(id) = token.grant else { return Some(tenant) };

@@ -83,7 +83,7 @@ pub(super) fn place_of_part(part: &FormPart) -> IdPlace<'_> {
     IdPlace { field: kept::field_of_part(&part.name), depth: 1, list: "", object: "" }
 }
 
-/// The same JSON without escapes that no text needs.
+/// Writes the JSON anew without escapes that no text needs, so that ids in it can be compared.
 fn plain(json: &[u8]) -> Option<Vec<u8>> {
     let read: serde_json::Value = serde_json::from_slice(json).ok()?;
     serde_json::to_vec(&read).ok()

@@ -10,7 +10,7 @@ use http::Method;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of the answer to one call.
+/// Notes what the answer to one call says of objects.
 pub(super) struct ObjectNotes {
     notes: Arc<KeptObjectNotes>,
     workspace: WorkspaceId,

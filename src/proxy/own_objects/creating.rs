@@ -32,7 +32,7 @@ const NOT_OF_LINES: &[&str] = &["api-key", "trace-id", "span-id", "parent-span-i
 
 /// Headers that say who is asked; `gateway_options` may say so too.
 const LED_BY: &[&str] = &["config", "provider", "virtual-key"];
-/// Of a provider's batch.
+/// Fields of a provider's batch that `provider_options` may not set: the request for the batch says them itself.
 const SAID_ALREADY: &[&str] = &["input_file_id", "endpoint", "completion_window"];
 
 #[derive(Deserialize)]
@@ -48,7 +48,7 @@ struct BatchAsked {
     output_expires_after: Option<Map<String, Value>>,
     #[serde(rename = "gateway_options", default)]
     _gateway: Option<Map<String, Value>>,
-    /// For the batch of a provider's.
+    /// Options for the batch that a provider makes.
     #[serde(default)]
     provider_options: Option<Map<String, Value>>,
 }
@@ -228,7 +228,7 @@ fn setup(own: OwnParts<'_>, client: &HeaderMap, request: &Request) -> LineSetup 
             headers.push((format!("x-gateway-{suffix}"), value.to_owned()));
         }
     }
-    // As they stand after what the batch itself says of them.
+    // These headers go by what the request for the batch said of them in `gateway_options`.
     let led = &request.ask.headers;
     let config = led.config.as_ref().and_then(|value| value.to_str().ok());
     let provider = led.provider.as_deref().filter(|name| *name != SELF);

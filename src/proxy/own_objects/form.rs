@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Of a form beside its file.
+/// The most bytes that a form may have beside its file.
 const MOST_BESIDE: u64 = 64 << 10;
 const MOST_FIELD: usize = 1_024;
 const MOST_FIELDS: usize = 16;

@@ -34,11 +34,11 @@ pub(crate) struct AttemptInfo {
     /// Waiting for the provider, and before it was asked again: not the gateway's own work.
     pub(crate) upstream: Duration,
     pub(crate) paused: Duration,
-    /// The same of targets tried before.
+    /// The sum of both times at targets that were tried before.
     pub(crate) earlier: Duration,
     pub(crate) request_bytes: u64,
     pub(crate) stream: bool,
-    /// Of the tightest limits that the request was held to.
+    /// How the tightest limits stand that the request was held to.
     pub(crate) limits: Standings,
     /// `None` where no guardrail had a word.
     pub(crate) hooks: Option<Box<HookNotes>>,

@@ -49,21 +49,21 @@ impl BodyCapture {
         Self { sent: Body::unseen(length), ..Self::default() }
     }
 
-    /// From the provider.
+    /// Keeps a piece that came from the provider.
     pub(crate) fn received(&mut self, piece: &Bytes) {
         if self.grants(piece) {
             self.received.add(piece);
         }
     }
 
-    /// To the client.
+    /// Keeps a piece that went to the client.
     pub(crate) fn sent(&mut self, piece: &Bytes) {
         if self.grants(piece) {
             self.sent.add(piece);
         }
     }
 
-    /// To the client, made only when it is wanted.
+    /// Keeps a body that went to the client, and makes it only when it is wanted.
     pub(crate) fn sent_if_wanted(&mut self, body: impl FnOnce() -> Bytes) {
         if self.on {
             self.sent(&body());
@@ -108,7 +108,7 @@ pub(crate) struct RecordBodies<'a> {
 }
 
 impl RecordBodies<'_> {
-    /// For the target whose answer the client got, or would have got.
+    /// Puts the bodies into the record of the target whose answer the client got, or would have got.
     pub(crate) fn answered(&self, record: &mut LogRecord, capture: BodyCapture) {
         if !self.request.caller.keep.wants(record) {
             return;
@@ -125,7 +125,7 @@ impl RecordBodies<'_> {
         record.bodies = self.keep(theirs, Some(response), capture.permit);
     }
 
-    /// For a target that was left for the next one.
+    /// Puts the bodies into the record of a target that was left for the next one.
     pub(crate) fn left(&self, record: &mut LogRecord, received: Option<Received<'_>>) {
         if !self.request.caller.keep.wants(record) {
             return;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 /// What is said of one beside what it asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineMark<'a> {
-    /// Of the record of it.
+    /// The trace id for the record of the line.
     pub(crate) trace: &'a str,
     pub(crate) metadata: &'a [(&'static str, String)],
 }

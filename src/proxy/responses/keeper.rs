@@ -27,7 +27,7 @@ pub(crate) struct KeptFrom<'a> {
     pub(crate) asked: &'a Bytes,
 }
 
-/// Of one answer.
+/// Keeps one answer while it goes down.
 pub(crate) struct ResponseKeeper {
     kept: Arc<KeptResponses>,
     ids: Arc<dyn IdSeal>,

@@ -39,7 +39,7 @@ struct NamedResponses<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// As much of an item as tells whether it stands for another.
+/// The fields of an item that tell whether it stands for another.
 #[derive(Deserialize)]
 struct ReferredItem<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -114,7 +114,7 @@ fn too_large(most: usize) -> Fault {
 /// What a request names, as far as it is kept.
 struct FoundResponses {
     before: Option<Arc<KeptResponse>>,
-    /// By the stems of their ids.
+    /// The responses whose items the request refers to, by the stems of their ids.
     of_items: AHashMap<String, Arc<KeptResponse>>,
 }
 

@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Of each kind of config: what its breakers may take, in bytes, and how many sets are expected.
+/// The most bytes that breakers take, and how many sets are expected: once for saved configs, once for inline ones.
 const MOST_BYTES: u64 = 16 << 20;
 const EXPECTED: usize = 4096;
 

@@ -204,7 +204,7 @@ impl CompiledInline {
     }
 }
 
-/// Without a `$` there is no pattern; behind a backslash it may be spelled otherwise.
+/// Whether a config is short and surely without patterns: one needs a `$`, which an escape behind a backslash may hide.
 fn is_short(text: &str) -> bool {
     text.len() <= SHORT && !text.contains(['$', '\\'])
 }

@@ -18,7 +18,7 @@ const DOOM: &str = "UPDATE blob_unnamed SET due = 0, doomed = 1 WHERE object = $
 const DOOM_NAMED: &str = "INSERT INTO blob_unnamed (object, due, doomed) VALUES ($1, 0, 1)";
 const DOOM_PIECES: &str = "INSERT INTO blob_unnamed (object, due, doomed) \
     SELECT object, 0, 1 FROM blob_piece WHERE blob = $1 AND place >= $2 AND object IS NOT NULL";
-/// Of one place: a node removes only what it can reach.
+/// Marks what is to be removed from one place: a node removes only what it can reach.
 const DOOM_DUE: &str = "UPDATE blob_unnamed SET doomed = 1 WHERE object IN (SELECT object FROM blob_unnamed \
     WHERE due <= $1 AND SUBSTR(object, 1, CAST($2 AS INTEGER)) = $3 ORDER BY due LIMIT 200) RETURNING object";
 const GONE: &str = "DELETE FROM blob_unnamed WHERE object = $1 AND doomed = 1";
@@ -32,22 +32,22 @@ pub(super) async fn announce(session: &mut Session<'_>, object: &str, now: i64) 
     session.run(ANNOUNCE, vec![object.into(), now.saturating_add(ANNOUNCED_MICROS).into()]).await
 }
 
-/// From now on a piece names it. False: it is doomed.
+/// Notes that a piece names the object from now on. False: the object is doomed.
 pub(super) async fn name(session: &mut Session<'_>, object: &str) -> Result<bool, Error> {
     Ok(!session.fetch(NAME, vec![object.into()], |_| Ok(())).await?.is_empty())
 }
 
-/// One that was announced and will not be named.
+/// Dooms an object that was announced and will not be named.
 pub(super) async fn doom(session: &mut Session<'_>, object: &str) -> Result<(), Error> {
     session.run(DOOM, vec![object.into()]).await
 }
 
-/// One whose piece now lies elsewhere.
+/// Dooms an object whose piece now lies elsewhere.
 pub(super) async fn doom_named(session: &mut Session<'_>, object: &str) -> Result<(), Error> {
     session.run(DOOM_NAMED, vec![object.into()]).await
 }
 
-/// Those of a blob's pieces from a place on, which are about to go.
+/// Dooms the objects of a blob's pieces from a place on, which are about to go.
 pub(super) async fn doom_pieces(session: &mut Session<'_>, blob: Uuid, from: i64) -> Result<(), Error> {
     session.run(DOOM_PIECES, vec![blob.into(), from.into()]).await
 }

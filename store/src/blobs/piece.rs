@@ -22,7 +22,7 @@ impl PieceKey {
         Self(rand::random())
     }
 
-    /// As the vault keeps it.
+    /// The key as the text that the vault seals.
     pub(super) fn to_text(&self) -> String {
         STANDARD_NO_PAD.encode(self.0)
     }
@@ -31,12 +31,12 @@ impl PieceKey {
         STANDARD_NO_PAD.decode(text).ok()?.try_into().ok().map(Self)
     }
 
-    /// For a row.
+    /// Seals a piece for a row.
     pub(super) fn seal(&self, blob: Uuid, place: i64, piece: &[u8]) -> String {
         as_text(&self.close(blob, place, piece))
     }
 
-    /// For an object.
+    /// Seals a piece for an object.
     pub(super) fn close(&self, blob: Uuid, place: i64, piece: &[u8]) -> Vec<u8> {
         let nonce: [u8; NONCE] = rand::random();
         let payload = Payload { msg: piece, aad: &stamp(blob, place) };
@@ -62,7 +62,7 @@ impl PieceKey {
     }
 }
 
-/// As a row has it.
+/// A sealed piece as the text that a row has.
 pub(super) fn as_text(sealed: &[u8]) -> String {
     STANDARD_NO_PAD.encode(sealed)
 }

@@ -23,7 +23,7 @@ use uuid::Uuid;
 const MOST_AT_ONCE: usize = 64;
 /// Tries of one request after the first, where the answer was none or one of a server in trouble.
 const RETRIES: usize = 4;
-/// For one object, all tries together.
+/// Time for one object, all tries together.
 const WHOLE: Duration = Duration::from_secs(40);
 const LONGEST_PREFIX: usize = 512;
 /// A day may have some hundred thousand objects.
@@ -211,7 +211,7 @@ impl ObjectPlace {
         timeout(WHOLE, put).await.map_err(|_| self.late())?.map(drop).map_err(|e| self.trouble(&e))
     }
 
-    /// At most `most` bytes; what is larger was not written here.
+    /// Reads an object of at most `most` bytes; what is larger was not written here.
     pub(super) async fn get(&self, object: &str, most: usize) -> Result<Vec<u8>, Lost> {
         let path = self.path(object);
         let read = async {

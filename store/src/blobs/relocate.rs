@@ -54,7 +54,7 @@ impl FarPiece {
 }
 
 impl RowBlobs {
-    /// Until nothing lies elsewhere; `told` hears how far it is.
+    /// Brings pieces to where new ones go until none lies elsewhere; `told` hears how far it is.
     pub async fn relocate(&self, told: &mut (dyn FnMut(Relocated) + Send)) -> Result<Relocated, StoreError> {
         let mut done = Relocated::default();
         loop {

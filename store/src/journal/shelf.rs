@@ -86,7 +86,8 @@ impl Shelf {
         &self.dir
     }
 
-    /// Of one of these segments, all that lies before this place; that of another process is told by it alone.
+    /// Whether all of a segment before this place has shipped. That of another process is not on this shelf, and counts
+    /// as not shipped: that process alone knows.
     pub(super) fn has_shipped(&self, number: u64, end: Position) -> bool {
         let Ok(at) = self.segments.binary_search_by_key(&number, |s| s.number) else { return false };
         let segment = &self.segments[at];

@@ -40,7 +40,7 @@ impl Shipper {
         Self { shelf }
     }
 
-    /// At most so many records that were not taken yet; `None` when there are none.
+    /// Takes at most `most` records that were not taken yet; `None` when there are none.
     pub fn take(&mut self, most: usize) -> io::Result<Option<Shipment>> {
         loop {
             let Some(UntakenPart { number, file, from, len }) = self.next_segment() else { return Ok(None) };

@@ -73,7 +73,7 @@ async fn absent<'r>(connection: &mut SqliteConnection, batch: &[&'r LogRecord]) 
     Ok(batch.iter().copied().filter(|record| seen.insert(record.id)).collect())
 }
 
-/// By COPY; only when a record is there already, from before a crash, in the slower way that passes over it.
+/// Stores records by COPY; only where one is there already, from before a crash, in the slower way that passes over it.
 pub(super) async fn to_postgres(
     connection: &mut PgConnection,
     batch: &[LogRecord],

@@ -45,7 +45,7 @@ const PRICED: u64 = 1 << 62;
 /// What a client decides the length of, in bytes, within a page.
 const WEIGHT: &str = "SELECT length(ifNull(metadata, '')) + length(ifNull(path, '')) AS bytes FROM log_entry FINAL";
 
-/// For the total of a list without a time of its own.
+/// Time for the total of a list whose query sets none.
 const COUNTING: Duration = Duration::from_secs(30);
 
 const NEWEST: &str = "created_at DESC, id DESC";
@@ -57,8 +57,8 @@ pub struct ColumnStore {
     shaped: Mutex<bool>,
 }
 
-/// From when on records are looked at for a page, one after the other until it is full: the newest lie in the newest days, and
-/// the engine sorts all that it looks at. The last is where the question itself begins.
+/// The times from which records are looked at for a page, one after the other until it is full: the newest lie in the
+/// newest days, and the engine sorts all that it looks at. The last is where the question itself begins.
 fn beginnings(query: &LogQuery) -> Vec<Option<Timestamp>> {
     let now = Timestamp(micros_now());
     let end = query.to.into_iter().chain(query.cursor.map(|cursor| cursor.created_at)).fold(now, Timestamp::min);

@@ -271,7 +271,7 @@ impl StoredField for Option<IpAddr> {
     }
 }
 
-/// As the standard library writes it, whose formatting costs half of what all other columns of a record cost together.
+/// Writes an address like the standard library, whose formatting costs half of what all other columns cost together.
 fn address(ip: IpAddr) -> String {
     let IpAddr::V4(ip) = ip else { return ip.to_string() };
     let mut text = String::with_capacity("255.255.255.255".len());
@@ -284,8 +284,8 @@ fn address(ip: IpAddr) -> String {
     text
 }
 
-/// As JSON, absent where there is nothing. What a newer node wrote and this one cannot read is left out, not the whole
-/// record.
+/// Stores a value as JSON, absent where there is nothing. What a newer node wrote and this one cannot read is left out,
+/// not the whole record.
 #[derive(Debug)]
 pub(crate) struct Json;
 

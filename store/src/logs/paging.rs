@@ -22,7 +22,7 @@ pub(super) trait ByDay: Sync {
     ) -> impl Future<Output = Result<RowsFound, StoreError>> + Send;
 }
 
-/// Among what matches, newest first.
+/// A slice of those records of a day that match, newest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordSlice {
     pub(super) place: (u64, u64),
@@ -33,7 +33,7 @@ pub(super) struct RecordSlice {
 #[derive(Debug, Default)]
 pub(super) struct RowsFound {
     pub(super) rows: Vec<LogRecord>,
-    /// Of what clients decide the length of; 0 where no bound was set.
+    /// Bytes of what clients decide the length of; 0 where no bound was set.
     pub(super) bytes: u64,
 }
 
@@ -122,7 +122,7 @@ impl<'q, D: ByDay> CountsAhead<'q, D> {
         Self { of, query, until, ahead: VecDeque::new() }
     }
 
-    /// Of the first of the days that are left.
+    /// How many records match of the first of the days that are left.
     async fn next(&mut self, left: &[Day]) -> DayCount {
         if self.query.cursor.is_some() {
             return Some(Ok(0));
@@ -135,7 +135,7 @@ impl<'q, D: ByDay> CountsAhead<'q, D> {
     }
 }
 
-/// Behind a cursor nothing is passed over.
+/// Reads what a day adds to the page. Where there is a cursor, no records are passed over.
 async fn part(of: &impl ByDay, day: Day, query: &LogQuery, (count, cut): (u64, Cut)) -> Result<PagePart, StoreError> {
     let mut part = PagePart { cut, count, rows: Vec::new(), is_too_large: false };
     let place = if query.cursor.is_some() { Some(cut.rest()) } else { part.cut.of(count) };

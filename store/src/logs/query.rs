@@ -172,7 +172,7 @@ impl Cut {
         self.want == 0
     }
 
-    /// As many rows came out of a part that was not counted.
+    /// Takes off what is wanted the rows that came out of a part that was not counted.
     pub(super) fn took(&mut self, rows: usize) {
         self.want = self.want.saturating_sub(rows as u64);
     }
@@ -301,7 +301,7 @@ mod tests {
     use crate::database::{Options, open_later};
     use crate::url::DatabaseUrl;
 
-    /// As the Admin API asks: always with the organisation, the workspace and how far back logs are shown.
+    /// The query is one of the Admin API: always with the organisation, the workspace and how far back logs are shown.
     #[tokio::test]
     async fn a_trace_is_found_by_its_index() {
         let (url, options) = (DatabaseUrl::parse("sqlite::memory:").expect("a URL"), Options::default());

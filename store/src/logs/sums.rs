@@ -229,7 +229,7 @@ fn column(by: &Dimension) -> &'static str {
         Dimension::Status => "CAST(status AS TEXT)",
         Dimension::Config => "config",
         Dimension::Prompt => "prompt_slug",
-        // Of records alone.
+        // Only records have it, not sums that are kept.
         Dimension::Trace => "''",
         Dimension::Metadata(_) => "metadata",
     }
@@ -272,7 +272,7 @@ async fn read_kept(session: &mut Session<'_>, kept: &KeptRows, gather: &mut Gath
     let gathered = Mutex::new(gather);
     let take = |row: &Row| {
         let mut c = row.columns();
-        // Of nothing at all there is one row without a time.
+        // A sum of nothing at all is one row without a time.
         let Some(at) = c.opt_int()? else { return Ok(()) };
         let is_cut = c.opt_int()? == Some(1);
         let mut values = Vec::with_capacity(query.by.len());

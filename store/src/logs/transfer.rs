@@ -67,7 +67,7 @@ pub enum TransferError {
 }
 
 impl LogSource {
-    /// Of a place that keeps records; `None` for one that keeps nothing.
+    /// Opens a place that keeps records; `None` for one that keeps nothing.
     pub async fn open(url: &LogsUrl, options: &Options) -> Result<Option<Self>, OpenError> {
         fn both<S: LogStore + KeptBodies + 'static>(store: S) -> LogSource {
             let store = Arc::new(store);
@@ -183,7 +183,7 @@ impl LogSource {
         Ok(missing)
     }
 
-    /// With what was kept of their messages.
+    /// Writes records with what was kept of their messages.
     async fn write(&self, to: &dyn LogStore, batch: Vec<LogRecord>) -> Result<(), TransferError> {
         let (mut full, mut bytes) = (Vec::with_capacity(batch.len()), 0);
         let mut rest = batch.into_iter().peekable();
@@ -206,7 +206,7 @@ impl LogSource {
     }
 }
 
-/// Of all records of a day; `None` where they could not all be read.
+/// The sums of all records of a day; `None` where they could not all be read.
 async fn sums(store: &dyn LogStore, day: Day) -> Result<Option<Sums>, StoreError> {
     // The first and the last day have no such end: their records are compared one by one.
     let (Some(start), Some(end)) = (day.start(), day.end()) else { return Ok(None) };

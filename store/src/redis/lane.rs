@@ -44,7 +44,7 @@ pub(super) struct Place {
 
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// For a connection to be made, and for a sign of life.
+    /// Time for a connection to be made, and for a sign of life to come.
     pub(super) dial: Duration,
     /// After so long an answer will not come any more.
     pub(super) abandoned: Duration,
@@ -119,7 +119,7 @@ impl Place {
         Ok(stream)
     }
 
-    /// And how many answers it has.
+    /// The commands that begin a connection, and how many answers they have.
     fn greeting(&self) -> (Vec<u8>, usize) {
         let database = self.database.to_string();
         let mut commands: Vec<Vec<&str>> = Vec::new();
@@ -158,7 +158,7 @@ struct State {
     phase: Phase,
     /// Asked and not yet sent.
     out: Vec<u8>,
-    /// In the order in which they will be answered.
+    /// Calls in the order in which they will be answered.
     waiting: VecDeque<Arc<Ticket>>,
     /// Before then nobody has waited for too long, and it has not been silent for long.
     due: Option<Instant>,
@@ -425,8 +425,8 @@ impl Ticket {
     }
 }
 
-/// For the answer, or for `None` when the time is over. From then on, and when this is dropped, what Redis does after
-/// all is told to `late`.
+/// Waits for the answer, or for `None` when the time is over. From then on, and when this is dropped, what Redis does
+/// after all is told to `late`.
 pub(super) struct LaneWait<L: FnOnce(Vec<i64>) + Send + 'static> {
     ticket: Arc<Ticket>,
     late: Option<L>,

@@ -21,7 +21,7 @@ impl Words for Cmd {
     }
 }
 
-/// As it goes over the wire.
+/// The bytes of a command on the wire.
 impl Words for Vec<u8> {
     fn begin(&mut self, words: usize) {
         head(self, b'*', words);

@@ -21,7 +21,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// With nothing in it.
+    /// Starts a server whose bucket has nothing in it.
     pub fn start() -> Self {
         let dir = TempDir::new().unwrap_or_else(|e| panic!("no temporary directory: {e}"));
         for _ in 0..3 {
@@ -43,7 +43,7 @@ impl Bucket {
         panic!("moto did not come up: {told}");
     }
 
-    /// As `--blob-url` takes it, with a prefix of some depth.
+    /// The URL that `--blob-url` takes, with a prefix of some depth.
     pub fn url(&self) -> String {
         self.url_below("kept/here")
     }

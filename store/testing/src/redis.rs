@@ -22,7 +22,7 @@ impl Redis {
         Self::begin(false)
     }
 
-    /// In cluster mode: what names keys of several slots at once is refused.
+    /// Starts Redis in cluster mode, which refuses what names keys of several slots at once.
     pub fn start_cluster() -> Self {
         let redis = Self::begin(true);
         redis.say(b"CLUSTER ADDSLOTSRANGE 0 16383\r\n", b"+OK");

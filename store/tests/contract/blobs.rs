@@ -162,7 +162,7 @@ async fn what_is_written_is_read_from_any_place(home: Home) {
     assert!(matches!(blobs.read(id(1), 0).await, Err(BlobError::Unknown)));
 }
 
-/// As a log has them that is written line by line, with a large one among them.
+/// The pieces are those of a log that is written line by line, with a large one among them.
 async fn a_blob_of_many_small_pieces_is_read_whole(home: Home) {
     let database = home.open().await;
     let blobs = home.blobs(&database);
@@ -212,7 +212,7 @@ async fn a_writer_goes_on_from_where_it_was(home: Home) {
     assert!(matches!(blobs.write(at, 12, b"more").await, Err(BlobError::Unknown)));
     assert!(matches!(blobs.begin(&new).await, Err(BlobError::Unknown)));
     assert!(matches!(blobs.finish(at).await, Err(BlobError::Unknown)));
-    // Of what was written twice one is left.
+    // What was written twice is left once.
     assert_eq!(home.collected(&blobs).await, if home.is_outside() { 3 } else { 0 });
     assert_eq!(all(&blobs, 1).await, b"one zwei end");
     let theirs = NewBlob { org: OrgId(id(7)), ..new_blob(2) };

@@ -49,7 +49,7 @@ async fn messages_lie_outside_and_are_found_by_their_record(house: House) {
     let mut lines = String::new();
     MultiGzDecoder::new(&bucket.object(&objects[0])[..]).read_to_string(&mut lines).unwrap();
     assert!(lines.contains("canary") && lines.lines().all(|line| line.contains("\"id\":")), "{lines}");
-    // In the log store is where they lie, and no word of them.
+    // The log store says where they lie, and no word of what they say.
     let kept = inner.get(id(1), None).await.unwrap().unwrap().bodies.unwrap();
     assert!(kept.outside.is_some() && kept.request == Message::default());
     // Sent again, by a node that did not hear that it was stored.
@@ -66,7 +66,7 @@ async fn messages_go_with_their_day_and_the_way_back_is_open(house: House) {
     let store = outside(&inner, &[&there]);
     store.append(&[on(20_000, 2), on(20_001, 3)]).await.unwrap();
     assert_eq!(store.get(id(1), None).await.unwrap(), Some(on(20_000, 1)));
-    // And the other way round: new ones go to the log store, old ones are still fetched.
+    // It works the other way round too: new ones go to the log store, old ones are still fetched.
     let back = outside(&inner, &["rows:", &there]);
     back.append(&[on(20_001, 4)]).await.unwrap();
     assert_eq!(back.get(id(3), None).await.unwrap(), Some(on(20_001, 3)));

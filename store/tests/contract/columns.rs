@@ -62,7 +62,7 @@ async fn tables_are_given_what_they_lack() {
     let columns = house.columns.as_ref().unwrap();
     let left = house.logs().await;
     left.append(&[full(1)]).await.unwrap();
-    // As a version left it that did not know this column.
+    // The table is left as by a version that did not know this column.
     columns.server.ask(&columns.name, "ALTER TABLE log_entry DROP COLUMN saved");
     let later = house.logs().await;
     later.append(&[full(2)]).await.unwrap();

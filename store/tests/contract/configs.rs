@@ -123,7 +123,7 @@ async fn a_slug_is_free_again(house: House) {
     put(&database, 0, vec![row(1, "name")]).await.unwrap();
     let mut gone = row(1, "name");
     gone.deleted_at = Some(Timestamp(5));
-    // In one batch, the heir listed first.
+    // Both come in one batch, the heir listed first.
     put(&database, 1, vec![row(2, "name"), gone]).await.unwrap();
     assert_eq!(database.load().await.unwrap().rows[0].id, id(2));
 }
@@ -203,7 +203,7 @@ async fn parallel_writers_lose_nothing(house: House) {
     let mut counter = row(1, "counter");
     counter.doc = "0".into();
     put(&first, 0, vec![counter]).await.unwrap();
-    // On a server and on a file, writers of several processes: two handles share nothing but the database.
+    // Two handles stand for two processes where there is a server or a file: they share nothing but the database.
     let second = if house.engine == Engine::Memory { first.clone() } else { house.open().await };
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {

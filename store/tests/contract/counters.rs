@@ -198,7 +198,7 @@ async fn a_dead_node_gives_back_what_it_held() {
 async fn in_cluster_mode_all_limits_of_a_stage_are_one_call() {
     let server = Server::start_cluster();
     let one = server.url();
-    // As a single server, and as a cluster that is found by any of its nodes.
+    // Redis is named as a single server, and as a cluster that is found by any of its nodes.
     for (round, url) in [(1, one.clone()), (2, format!("{one},{one}"))] {
         let name = |n: u64| round * 10 + n;
         at_redis(&url, async |redis| {

@@ -83,7 +83,7 @@ async fn changed_by_who_saw_it_last(house: House) {
     assert!(database.remove(place).await.unwrap() && !database.remove(place).await.unwrap());
 }
 
-/// Of the first export.
+/// The job of the first export.
 fn job() -> NewJob {
     NewJob {
         id: id(50),

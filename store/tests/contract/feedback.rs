@@ -74,7 +74,7 @@ async fn a_trace_has_so_many(house: House) {
         assert_eq!(database.keep(&told(n, "a")).await.unwrap(), FeedbackKept::Kept);
     }
     assert_eq!(database.keep(&told(1_000, "a")).await.unwrap(), FeedbackKept::Full);
-    // The same again is none more, and another trace has room.
+    // Feedback that is told again takes no more room, and another trace has its own.
     assert_eq!(database.keep(&told(5, "a")).await.unwrap(), FeedbackKept::Kept);
     assert_eq!(database.keep(&told(1_000, "b")).await.unwrap(), FeedbackKept::Kept);
 }

@@ -171,7 +171,7 @@ fn beyond_the_bound_the_oldest_go_and_are_counted() {
     let dir = TempDir::new().unwrap();
     let (mut journal, mut shipper) = open_of(&dir, 256 << 10);
     put(&mut journal, 0..100);
-    // In the hands of a shipper that cannot deliver: not lost with its segment.
+    // A shipper that cannot deliver has these in its hands, so they are not lost with their segment.
     let held = shipper.take(30).unwrap().unwrap();
     for n in 1..50 {
         put(&mut journal, n * 100..(n + 1) * 100);

@@ -1,4 +1,4 @@
-//! Whose the objects are that providers keep: each of its workspace alone, a bounded number, gone with their time.
+//! Objects that providers keep belong to workspaces: each to its own alone, a bounded number, gone with their time.
 
 use crate::{House, id, on_every_engine};
 use gateway_domain::Timestamp;

@@ -127,7 +127,7 @@ async fn what_was_asked_by_somebody_who_left_is_heard_of() {
         let mut look = [ask(1, 9, 0, Take::Look, AT)];
         assert_eq!(take(&node, &mut look, AT).await, Verdict::Granted);
         assert_eq!(look[0].left, 5, "taken, and told");
-        // Of what was refused there is nothing to hear.
+        // A call that was refused has nothing to be told late.
         let unheard = {
             let late = Arc::new(());
             let kept = Arc::downgrade(&late);

@@ -161,7 +161,7 @@ async fn many_nodes_begin_a_day_at_once(house: House) {
     assert_eq!(house.logs().await.query(&any()).await.unwrap().total, 13);
 }
 
-/// As a version before the partitions left it.
+/// Leaves records behind as a version before the partitions did.
 async fn leave_old(house: &House, count: u128) -> Database {
     let database = house.open().await;
     for n in 1..=count {
@@ -192,7 +192,7 @@ async fn leave_old(house: &House, count: u128) -> Database {
 async fn moved(house: House) {
     let database = leave_old(&house, 7).await;
     let store: Arc<dyn LogStore> = match house.engine {
-        // In the same database, as by default.
+        // The log store is in the same database, as by default.
         Engine::Postgres => Arc::new(Partitions::over(database.clone(), None)),
         _ => open_logs(&LogsUrl::Files(house.path("logs")), &crate::options(), None).await.unwrap(),
     };

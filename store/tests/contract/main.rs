@@ -50,7 +50,7 @@ pub enum Engine {
     File,
     Memory,
     Postgres,
-    /// Of records alone: what else there is lies in memory then.
+    /// Keeps records alone: what else there is lies in memory then.
     ClickHouse,
 }
 
@@ -159,7 +159,7 @@ impl House {
         self.logs_by(None).await
     }
 
-    /// Whose sums are kept by some keys of metadata.
+    /// A store of records that keeps sums by some keys of metadata as well.
     pub async fn logs_by(&self, names: Option<Arc<dyn NamedMetadata>>) -> Arc<dyn LogStore> {
         open_logs(&self.logs_url(), &options(), names).await.unwrap()
     }

@@ -45,7 +45,7 @@ fn team() -> Option<Arc<dyn NamedMetadata>> {
     Some(Arc::new(NamedKeys(&["team"])))
 }
 
-/// The same numbers on every run (xorshift).
+/// Random numbers that are the same on every run (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -416,7 +416,7 @@ async fn days_without_sums_are_made_up_for(house: House) {
     let batch: Vec<_> = (1..=300).map(|n| random(n, &mut dice)).collect();
     store.append(&batch).await.unwrap();
     let mut records: BTreeMap<Uuid, LogRecord> = batch.into_iter().map(|r| (r.id, r)).collect();
-    // As an older version left them.
+    // The days are left as by an older version, without sums.
     for day in ["2024-10-04", "2024-10-05"] {
         if house.engine == Engine::Postgres {
             let sql = format!("DROP TABLE log_rollup_{}", day.replace('-', ""));

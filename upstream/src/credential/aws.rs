@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of instance metadata tokens; asked for anew each time, since keys are fetched a few times a day.
+/// Seconds that a token for instance metadata lives. Each fetch asks for one: there are only a few in a day.
 const METADATA_TOKEN_LIFE: &str = "300";
 const FORM: &str = "application/x-www-form-urlencoded";
 

@@ -19,8 +19,8 @@ pub fn later(ahead: i64) -> SystemTime {
     if ahead < 0 { now.checked_sub(by) } else { now.checked_add(by) }.unwrap_or(now)
 }
 
-/// By how many seconds the clock of whoever answered is ahead of ours; `None` where it says nothing or the difference is
-/// nobody's trouble.
+/// How many seconds the clock of whoever answered is ahead of ours; `None` where the answer tells no time, or the
+/// difference is too small to matter.
 pub(crate) fn ahead(headers: &HeaderMap) -> Option<i64> {
     let theirs = headers.get(header::DATE).and_then(|v| http_date(v.to_str().ok()?))?;
     Some(theirs - now_secs()).filter(|ahead| differ(*ahead, 0))

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of a token that does not say how long it lives.
+/// The life of a token that does not say how long it lives.
 const UNSAID: Duration = Duration::from_secs(300);
 pub(super) const LONGEST_MESSAGE: usize = 300;
 /// Whatever it says of itself, a token is asked for anew after a day.
@@ -25,7 +25,7 @@ pub(super) const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
 pub struct Places {
     pub google_metadata: String,
     pub azure_metadata: String,
-    /// Of App Service and its kin, which have an endpoint and a secret for it in place of the metadata service.
+    /// The endpoint and its secret that App Service and its kin have in place of the metadata service.
     pub azure_identity: Option<(String, Secret<String>)>,
     pub azure_authority: String,
     pub azure_token_file: Option<PathBuf>,
@@ -116,7 +116,7 @@ pub(super) async fn ask(request: RequestBuilder) -> Result<Value, Refused> {
     judge(&send(request).await?)
 }
 
-/// As [`ask`], for an endpoint of somebody's own: one that quotes what it was sent must not make us tell it.
+/// Asks an endpoint of somebody's own like [`ask`] does: one that quotes what it was sent must not make us tell it.
 pub(super) async fn ask_hiding(request: RequestBuilder, secret: &str) -> Result<Value, Refused> {
     judge_hiding(&send(request).await?, secret)
 }

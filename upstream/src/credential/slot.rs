@@ -38,7 +38,7 @@ pub(super) struct TokenSlot {
     grant: Arc<Grant>,
     token: ArcSwapOption<Token>,
     failure: ArcSwapOption<KeptFailure>,
-    /// By how many seconds the clock of who checks signatures is ahead of ours, as it told when it refused one.
+    /// How many seconds the clock of whoever checks signatures is ahead of ours; known since it refused one for that.
     ahead: AtomicI64,
     /// Since the last fetch.
     used: AtomicBool,

@@ -3,7 +3,7 @@
 
 use super::BrokenWhy;
 
-/// Of all extensions of a body together. They carry nothing that anybody uses.
+/// Bytes of all extensions of a body together. They carry nothing that anybody uses.
 const MOST_EXTENSIONS: usize = 16 * 1024;
 const MOST_TRAILERS: usize = 16 * 1024;
 /// More digits than a length of 64 bits has.
@@ -30,7 +30,7 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Chunked {
     state: State,
-    /// Of the chunk that is being read: its size, then what is left of it.
+    /// The size of the chunk that is being read, then what is left of it.
     size: u64,
     digits: u8,
     extensions: usize,

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::mem::MaybeUninit;
 
 pub(super) const MOST_HEADERS: usize = 100;
-/// For headers that whoever passes it on puts beside these.
+/// Spare room for headers that whoever passes the head on adds to it.
 const ROOM: usize = 4;
 
 /// Status and headers of an answer.
@@ -74,7 +74,7 @@ pub(super) struct Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     Content,
-    /// By `HEAD`: there is no body, whatever the head says of its length.
+    /// The answer to `HEAD`: it has no body, whatever its head says of the length.
     HeadOnly,
     WebSocket,
 }

@@ -7,7 +7,7 @@ use super::head::{Asked, Extent, ResponseHead, parse};
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
-/// Of one head, and of all interim answers together.
+/// Bytes of one head, and of all interim answers together.
 const MOST_HEAD: usize = 64 * 1024;
 const MOST_INTERIM: usize = 64;
 const START: &[u8] = b"HTTP/1.";
@@ -28,7 +28,7 @@ enum State {
 pub struct Parser {
     asked: Asked,
     state: State,
-    /// Of the head that is coming, no empty line lies before here.
+    /// Where the search goes on in the head that is coming: no empty line lies before here.
     searched: usize,
     interim: usize,
     interim_bytes: usize,

@@ -32,7 +32,7 @@ pub struct BadPath;
 #[derive(Clone)]
 pub struct RequestHead {
     base: Arc<PreparedHead>,
-    /// Of the prepared lines, those that were replaced or taken away.
+    /// A bit for each of the prepared lines: set where the line was replaced or taken away.
     hidden: u64,
     extra: Vec<Line>,
     framing: Framing,
@@ -64,7 +64,7 @@ impl RequestHead {
         Ok(Self { base, hidden: 0, extra: Vec::new(), framing: Framing::None })
     }
 
-    /// As [`RequestHead::set`].
+    /// Puts `value` in the place of all that was there under this name, like [`RequestHead::set`].
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.set(name, value);
@@ -103,7 +103,7 @@ impl RequestHead {
         }
     }
 
-    /// The same head, with all that was added made text: for heads that are kept and cloned.
+    /// This head, with all that was added made text: for heads that are kept and cloned.
     #[must_use]
     pub fn prepared(self) -> Self {
         let lines: Vec<Line> = self.lines().cloned().collect();

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 /// Bytes of one.
 pub(super) const LONGEST: usize = 4 << 20;
 
-/// Until nobody has anything to say, or the program takes nothing any more; its input is closed then.
+/// Writes lines until nobody sends any more or the program takes no more of them; closes its input then.
 pub(super) async fn write(mut stdin: ChildStdin, mut inbox: mpsc::Receiver<String>) {
     while let Some(mut line) = inbox.recv().await {
         line.push('\n');

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Logins that are kept; all are dropped when there are more.
 const MOST_LOGINS: usize = 1024;
-/// Of a login that does not say how long it holds.
+/// How long a login holds that does not say so.
 const UNSAID: Duration = Duration::from_secs(60);
 const LONGEST: u64 = 86_400;
 

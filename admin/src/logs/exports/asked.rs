@@ -76,7 +76,7 @@ impl ExportAsked {
         Ok(Self { workspace, request, query })
     }
 
-    /// With the number of records that match now.
+    /// The request to be stored, with the number of records that match now.
     pub(super) async fn counted(&self, call: &Call) -> Result<ExportRequest, Problem> {
         let found = call.app.logs.query(&LogQuery { page: 0, page_size: 0, ..self.query.clone() }).await?;
         Ok(ExportRequest { total: found.total, ..self.request.clone() })

@@ -101,7 +101,7 @@ struct FilePlace {
     blobs: Arc<dyn Blobs>,
     /// What is left of the file.
     parts: VecDeque<Uuid>,
-    /// In the first of them.
+    /// The place in the first of these parts from which to read on.
     at: u64,
 }
 

@@ -18,13 +18,13 @@ use parquet::errors::ParquetError;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// From one page to the next; one that takes longer is somebody else's.
+/// How long a run may take from one page to the next; after that another node takes the job over.
 pub const EXPORT_LEASE: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_secs(5);
 const PAGE: u64 = 1_000;
 /// Messages are large, and read one by one.
 const PAGE_WITH_MESSAGES: u64 = 50;
-/// Of what clients wrote into the records of a page.
+/// Bytes that clients wrote into the records of a page; a page with more is read again with half as many records.
 const MOST_OF_PAGE: u64 = 8 << 20;
 /// Bytes of one blob; a store may bound them.
 const PART: u64 = 256 << 20;
@@ -165,7 +165,7 @@ impl ExportRun<'_> {
         if self.has_messages() { PAGE_WITH_MESSAGES } else { PAGE }
     }
 
-    /// As many as asked for, or fewer where they are large.
+    /// The next records: as many as asked for, or fewer where they are large.
     async fn page(&self, mut size: u64) -> Result<Vec<LogRecord>, RunStop> {
         let cursor = self.progress.behind.as_ref().map_or(Ok(LogCursor::START), |place| place.parse());
         let cursor = cursor.map_err(|()| RunStop::Hopeless("the place that was noted cannot be read".to_owned()))?;
@@ -189,7 +189,7 @@ impl ExportRun<'_> {
         }
     }
 
-    /// Of columns only what is complete.
+    /// What a page adds to the file: its lines, or for a Parquet file the row groups that are complete by now.
     async fn written(&self, page: &[LogRecord], sheet: &mut Option<ParquetSheet>) -> Result<Vec<u8>, RunStop> {
         let snapshot = self.app.live.snapshot();
         let organisation = snapshot.org(self.org).map_or("", |org| &org.name);

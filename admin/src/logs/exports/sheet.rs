@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::io;
 use std::sync::Arc;
 
-/// Of a row group: what lies in memory until it is written.
+/// Rows and bytes of one row group, which stays in memory until it is written.
 const MOST_ROWS: usize = 50_000;
 const MOST_BYTES: usize = 16 << 20;
 
@@ -132,7 +132,7 @@ pub(super) struct ParquetSheet {
     written: SheetBytes,
     fields: Vec<LogField>,
     columns: Vec<SheetColumn>,
-    /// For each column, whether each row has a value.
+    /// The levels of each column: 1 for a row that has a value there, else 0.
     levels: Vec<Vec<i16>>,
     rows: usize,
     bytes: usize,

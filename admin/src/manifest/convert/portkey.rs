@@ -42,7 +42,8 @@ pub(super) fn convert(file: &Value, with: &Conversion<'_>) -> Result<CarriedPart
     Ok(carried)
 }
 
-/// Without what would be refused.
+/// The config as it is carried over: secrets and prompts become names, and needless fields that would be refused are
+/// left out.
 fn kept(slug: &str, mut config: Value, with: &Conversion<'_>, carried: &mut CarriedParts) -> Value {
     name_secrets(slug, &mut config, carried);
     name_prompts(slug, &mut config, carried);

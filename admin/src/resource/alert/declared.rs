@@ -38,7 +38,7 @@ impl Declared for AlertRule {
     fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
         let mut row = item.create(from.call, true)?;
         if let Some(before) = &item.before {
-            // The same secret is sealed anew each time: what opens alike is as it was.
+            // A secret is sealed to another text each time: channels that are alike once opened stay as they were.
             let open =
                 |sealed: &str| from.call.app.vault.open(sealed).map_or_else(|_| String::new(), |s| s.expose().clone());
             let plain = |doc: &Self| doc.channels.iter().map(|channel| channel.masked(open)).collect::<Vec<_>>();

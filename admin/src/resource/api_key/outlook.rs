@@ -13,7 +13,7 @@ use gateway_domain::resource::budget::{Amount, Spend};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Of the key that asks. Its limits are no secret to it: refusals tell them.
+/// Shows the limits of the key that asks. They are no secret to it: refusals tell them.
 pub(super) async fn own(call: Call) -> Result<Reply, Problem> {
     let key = call.actor.key;
     told(&call, key).await

@@ -8,7 +8,7 @@ use gateway_domain::resource::api_key::{ApiKey, KeyKind};
 use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::model_reach::ModelReach;
 
-/// On a new key. Whoever is held to some servers makes keys that are held to the same.
+/// Sets the reach of a new key. Whoever is held to some servers makes keys that are held to the same.
 pub(super) fn set(given: Edit<McpReach>, doc: &mut ApiKey, by: &Actor) -> Result<(), Problem> {
     if let Some(own) = by.mcp_access.as_ref().filter(|_| doc.kind != KeyKind::OrganisationService) {
         if matches!(&given, Edit::Set(given) if *given != **own) {
@@ -20,7 +20,7 @@ pub(super) fn set(given: Edit<McpReach>, doc: &mut ApiKey, by: &Actor) -> Result
     merge(given, doc)
 }
 
-/// On a key that there is.
+/// Changes the reach of a key that there is.
 pub(super) fn change(given: Edit<McpReach>, doc: &mut ApiKey, by: &Actor) -> Result<(), Problem> {
     if by.mcp_access.is_some() && given != Edit::Keep {
         return Err(held());
@@ -45,7 +45,7 @@ fn merge(given: Edit<McpReach>, doc: &mut ApiKey) -> Result<(), Problem> {
     Ok(())
 }
 
-/// On a new key. Whoever is held to some models makes keys that are held to the same.
+/// Sets the models of a new key. Whoever is held to some models makes keys that are held to the same.
 pub(super) fn set_models(given: Edit<Vec<String>>, doc: &mut ApiKey, by: &Actor) -> Result<(), Problem> {
     if let Some(own) = by.allowed_models.as_ref().filter(|_| doc.kind != KeyKind::OrganisationService) {
         if matches!(&given, Edit::Set(list) if !own.written().eq(list)) {
@@ -57,7 +57,7 @@ pub(super) fn set_models(given: Edit<Vec<String>>, doc: &mut ApiKey, by: &Actor)
     merge_models(given, doc)
 }
 
-/// On a key that there is.
+/// Changes the models of a key that there is.
 pub(super) fn change_models(given: Edit<Vec<String>>, doc: &mut ApiKey, by: &Actor) -> Result<(), Problem> {
     if by.allowed_models.is_some() && given != Edit::Keep {
         return Err(held_to_models());

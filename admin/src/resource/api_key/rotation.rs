@@ -108,7 +108,7 @@ pub(crate) fn merge(
 }
 
 impl Policy {
-    /// By name or in days, never both; what is left out stays.
+    /// Reads the period, which is given by name or in days, never both; what is left out stays.
     fn period(&self, before: Option<&RotationPolicy>) -> Result<(Option<Period>, u16), Problem> {
         let named = before.and_then(|b| b.rotation_period);
         match (&self.rotation_period, &self.rotation_period_days) {

@@ -81,8 +81,8 @@ async fn explain(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::json(told))
 }
 
-/// By its secret, which is proof enough; or by its id, or a name that no other key has, by who may see keys of its kind. One that
-/// may not be seen is told as one that is not there.
+/// Finds the key by its secret, which is proof enough; or by its id, or by a name that no other key has, where the
+/// actor may see keys of its kind. A key that may not be seen is told of like one that is not there.
 fn key_of(call: &Call, snapshot: &Snapshot, text: &str) -> Result<Arc<Key>, Problem> {
     let is_near = |key: &&Arc<Key>| {
         let home = key.workspace.map(|id| id.0.to_string());

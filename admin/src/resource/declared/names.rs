@@ -26,7 +26,7 @@ pub(crate) struct DeclaredNames {
 }
 
 impl DeclaredNames {
-    /// Of stored rows, all of one organisation.
+    /// Collects the names of stored rows, all of one organisation.
     pub(crate) fn of(rows: &[Stored]) -> Self {
         let mut names = Self::default();
         let keys = key_names(rows);
@@ -53,7 +53,7 @@ impl DeclaredNames {
         self.names.get(&id).map_or_else(|| id.to_string(), |place| place.name.clone())
     }
 
-    /// For a text that may be an id, also behind an `@`: the name of what it is the id of.
+    /// Puts the name of a row in place of its id, also behind an `@`; any other text stays.
     pub(crate) fn instead_of(&self, text: &str) -> String {
         let bare = text.strip_prefix('@').unwrap_or(text);
         let known = bare.parse::<Uuid>().ok().and_then(|id| self.names.get(&id));

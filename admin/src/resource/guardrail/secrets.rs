@@ -52,7 +52,7 @@ impl SecretSpot {
         format!("/{}{}", self.check, self.below)
     }
 
-    /// As messages name it.
+    /// What messages call the place: `checks[0].parameters.url`.
     fn field(&self) -> String {
         let path = self.below.replace('/', ".").replace("~1", "/").replace("~0", "~");
         format!("checks[{}]{path}", self.check)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// As they were written, with what counts where nothing was.
+/// The checks as they were written, with `is_enabled` where it was left out.
 pub(super) fn told_checks(checks: &Value) -> Value {
     let mut checks = checks.clone();
     for check in checks.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {

@@ -13,7 +13,7 @@ use gateway_guardrails::definition::{self, Setup};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// At most a few more than are ever told.
+/// Names what uses a guardrail, but stops a little above the number that is ever told.
 pub(super) fn users(row: &Row<GuardrailDocument>, snapshot: &Snapshot) -> Vec<String> {
     const ENOUGH: usize = 12;
     let id = row.id.to_string();

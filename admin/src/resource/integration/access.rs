@@ -224,14 +224,14 @@ fn put(limits: &mut Limits, edit: LimitsEdit, under: &str, call: &Call) -> Resul
     edit.onto(under, limits, SHAPE, call.now)
 }
 
-/// Whose counters are to begin anew once the change is stored.
+/// The holders of limits whose counters are to begin anew once the change is stored.
 fn resets(row: &Row<Integration>, changes: &[AccessChange], global: Option<&Global>) -> Vec<Holder> {
     let all = global.is_some_and(|g| g.reset_usage.is_some_and(|f| f.0)).then(|| holder(row, None));
     let each = changes.iter().filter(|c| c.reset).map(|c| holder(row, Some(c.workspace)));
     all.into_iter().chain(each).collect()
 }
 
-/// For a workspace that is let in and borrows nothing from the integration yet.
+/// The provider to be made for a workspace that is let in and borrows nothing from the integration yet.
 async fn provider(
     call: &Call,
     snapshot: &Snapshot,

@@ -46,7 +46,7 @@ struct PayAsYouGo {
 /// Qualities and sizes that one model has prices for: far fewer than this.
 const MOST_PICTURES: usize = 64;
 
-/// By quality and size; `default` for all others of either.
+/// Reads prices of images by quality and size; `default` stands for all others of either.
 fn pictures(under: &str, given: Map<String, Value>) -> Result<BTreeMap<String, BTreeMap<String, f64>>, Problem> {
     let mut all = BTreeMap::new();
     for (quality, sizes) in given {

@@ -178,7 +178,7 @@ pub(crate) fn blank(body: &mut Map<String, Value>) {
     }
 }
 
-/// The same of a body that lists models.
+/// Blots out the secrets of a request body that lists models.
 pub(super) fn blank_models(body: &mut Map<String, Value>) {
     let models = body.get_mut("models").and_then(Value::as_array_mut);
     for model in models.into_iter().flatten() {

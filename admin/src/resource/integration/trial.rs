@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Of a write that tries what it is about to save.
+/// Query parameters of a write that tries the credential it is about to save.
 pub(in crate::resource) const TRIED: &[&str] = &["test", "test_model"];
 
 pub(super) fn routes(update: &'static [Scope]) -> Vec<Route> {
@@ -106,7 +106,7 @@ pub(in crate::resource) async fn before_saving(call: &Call, row: &Row<Integratio
     }
 }
 
-/// The same for a change of a row.
+/// Applies [`before_saving`] to a row as a change would leave it.
 pub(super) async fn before_change(call: &Call, body: &Body) -> Result<(), Problem> {
     if !is_wanted(call)? {
         return Ok(());
@@ -121,7 +121,7 @@ pub(super) async fn before_change(call: &Call, body: &Body) -> Result<(), Proble
     before_saving(call, &row).await
 }
 
-/// As requests would call it.
+/// The upstream that requests would call if the row were in force.
 fn upstream(call: &Call, row: &Stored) -> Result<Arc<Upstream>, Problem> {
     let snapshot = call.snapshot();
     let changes = Changes { revision: snapshot.revision, rows: vec![row.clone()] };

@@ -78,7 +78,7 @@ pub(super) async fn accept(visit: Visit) -> Result<Reply, Problem> {
 #[derive(Default)]
 struct Welcome {
     user: Option<UserId>,
-    /// With their secrets, which are in this answer only.
+    /// The keys that were made, with their secrets, which only this answer holds.
     keys: Vec<Value>,
 }
 

@@ -13,10 +13,10 @@ use gateway_domain::snapshot::McpBehind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Rows of a page, of one that is told and of one that is gone through.
+/// Rows of one page, whether it is shown to a client or gone through here.
 const MOST_ROWS: u32 = 500;
 
-/// Whose accounts behind which integrations are told and ended.
+/// The accounts that are shown or ended: those of these users behind these integrations.
 struct ServerAccounts {
     org: OrgId,
     integrations: Vec<McpIntegrationId>,
@@ -72,7 +72,7 @@ fn shown(row: &McpAccount) -> Value {
     })
 }
 
-/// From the answer on this node calls with none of them, and others within seconds.
+/// Ends accounts: once this is answered, this node calls with none of them, and the others stop within seconds.
 pub(super) async fn end(call: Call) -> Result<Reply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let only = call.query.parsed::<UserId>("user_id", "must be a user's id")?;

@@ -93,7 +93,7 @@ pub(super) fn check_unused(row: &Row<McpServer>, around: &WriteView<'_>) -> Resu
     Err(conflict(format!("the MCP server is a member of {}", users.join(", "))))
 }
 
-/// As the Admin API shows them.
+/// The members of a server as the Admin API shows them.
 pub(super) fn shown(row: &Row<McpServer>, call: &Call) -> Vec<Value> {
     let snapshot = call.snapshot();
     let workspace = row.workspace.and_then(|id| snapshot.workspace(id));

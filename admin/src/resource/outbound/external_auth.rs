@@ -48,7 +48,7 @@ pub(super) struct GivenJwtValidation {
     required_claims: Vec<String>,
     #[serde(default)]
     claim_values: BTreeMap<String, ClaimValues>,
-    /// Of the contract, and not in this version, from here on.
+    /// The fields from here on are of the contract and not in this version: whoever gives one is refused.
     header_key: Option<Value>,
     header_payload_match: Option<Value>,
     cache_max_age: Option<Value>,

@@ -1,4 +1,5 @@
-//! As whom something outside is called, an MCP server or an agent: read strictly, sealed, masked, and opened for a call.
+//! How something outside is called, an MCP server or an agent: its address, headers and credentials, read strictly,
+//! sealed, masked, and opened for a call.
 
 use super::external_auth::{GivenExternalAuth, GivenJwtValidation};
 use super::sign_in::{GivenForwarding, GivenKnownClient, GivenOauthClient};
@@ -52,7 +53,7 @@ pub(in crate::resource) struct GivenConfigurations {
     jwt_validation: Edit<GivenJwtValidation>,
     #[serde(default)]
     user_identity_forwarding: Edit<GivenForwarding>,
-    /// Of the contract, and not in this version.
+    /// A field of the contract that is not in this version: whoever gives it is refused.
     #[serde(default)]
     passthrough_header: Option<Value>,
 }
@@ -208,8 +209,8 @@ pub(in crate::resource) fn blank(body: &mut Map<String, Value>) {
     }
 }
 
-/// As it is called, with the token that it wants. The inner `Err` says why it cannot be now: there is no token, or what
-/// should fill a header is not there.
+/// The address and headers that it is called with, and the token that it wants. The inner `Err` says why it cannot be
+/// called now: there is no token, or what should fill a header is not there.
 pub(crate) async fn target(
     doc: &OutboundSettings,
     (org, id): (OrgId, Option<McpIntegrationId>),
@@ -250,7 +251,7 @@ pub(crate) async fn target(
     Ok(Ok(ProbeTarget { url: doc.url.clone(), headers }))
 }
 
-/// Of whoever connected an account last: a server that asks for one says nothing of itself to anybody else.
+/// The token of whoever connected an account last: a server that asks for one says nothing of itself without it.
 async fn account(
     doc: &OutboundSettings,
     id: Option<McpIntegrationId>,

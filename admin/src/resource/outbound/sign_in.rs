@@ -1,4 +1,5 @@
-//! As whom an MCP integration calls, and what it tells of whoever calls it: read strictly, the secret sealed.
+//! The OAuth client that an MCP integration calls with, and what it tells of whoever calls it: read strictly, the
+//! secret sealed.
 
 use crate::problem::{Problem, bad};
 use crate::route::Call;

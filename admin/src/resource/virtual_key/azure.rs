@@ -17,7 +17,7 @@ pub(super) const NAMES: [(&str, &str); 4] = [
     (DEPLOYMENTS, "azure_deployment_config"),
 ];
 
-/// The same within a deployment.
+/// What a virtual key calls a setting of one deployment, and what an integration does.
 const INNER: &[(&str, &str)] = &[("apiVersion", "azure_api_version"), ("deploymentName", "azure_deployment_name")];
 
 pub(super) struct Given {
@@ -28,7 +28,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// In the order of [`NAMES`].
+    /// The edits in the order of [`NAMES`].
     const fn each(&self) -> [&Edit<Value>; 4] {
         [&self.api_version, &self.resource_name, &self.deployment_name, &self.deployment_config]
     }
@@ -38,8 +38,8 @@ impl Given {
         NAMES.iter().zip(self.each()).find(|(_, edit)| **edit != Edit::Keep).map(|((name, _), _)| *name)
     }
 
-    /// As the settings of an integration. For another family nothing of it has a meaning; clients that always send the
-    /// names send them as null.
+    /// The given values as settings of an integration. They mean nothing to another family than Azure's, which takes
+    /// them only as null, since some clients always send the names.
     pub(super) fn configurations(&self, family: &str) -> Result<Map<String, Value>, Problem> {
         let mut out = Map::new();
         for (&(name, setting), edit) in NAMES.iter().zip(self.each()) {

@@ -7,13 +7,13 @@ use serde_json::Value;
 const THEIRS: &str = "model_config.";
 const OURS: &str = "configurations.";
 
-/// As integrations read them. What cannot be read is left to them to refuse.
+/// Gives mappings the target names of integrations, which refuse what cannot be read.
 pub(super) fn inward(mut given: Value) -> Value {
     each(&mut given, |target| target.strip_prefix(THEIRS).map(|name| format!("{OURS}{}", snake(name))));
     given
 }
 
-/// As clients of virtual keys know them.
+/// Gives mappings the target names that clients of virtual keys know.
 pub(super) fn outward(mut shown: Value) -> Value {
     each(&mut shown, |target| target.strip_prefix(OURS).map(|name| format!("{THEIRS}{}", camel(name))));
     shown

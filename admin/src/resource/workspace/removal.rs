@@ -36,7 +36,7 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
-    /// Of the workspace, as a proof that the right one is meant.
+    /// The name or slug of the workspace, as a proof that the right one is meant.
     name: Option<String>,
     #[serde(default)]
     force_delete: Flag,

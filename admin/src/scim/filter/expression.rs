@@ -24,7 +24,7 @@ pub(crate) enum ScimFilter {
     Not(Box<Self>),
     Present(Option<AttributePath>),
     Compare(Option<AttributePath>, Comparison, Value),
-    /// At least one value of the attribute fits all of this.
+    /// The attribute has a value that fits all of this.
     Within(Option<AttributePath>, Box<Self>),
 }
 

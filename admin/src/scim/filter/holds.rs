@@ -71,7 +71,7 @@ fn values(resource: &Map<String, Value>, path: AttributePath) -> Vec<&Value> {
     items(held)
         .filter_map(|item| match (item, name) {
             (Value::Object(parts), Some(name)) => parts.get(name),
-            // Of one with several parts the value is meant, where there is such a part.
+            // A filter that names no part of a complex attribute means the part `value`, where there is one.
             (Value::Object(parts), None) => parts.get("value").or(Some(item)),
             (_, Some(_)) => None,
             (plain, None) => Some(plain),
@@ -116,7 +116,7 @@ fn folded(text: &str, attribute: Option<&SchemaAttribute>) -> String {
     if attribute.is_some_and(|a| a.is_exact) { text.to_owned() } else { text.to_lowercase() }
 }
 
-/// Without a copy where that can be: a group's members are compared by the thousand.
+/// Compares two texts without a copy where that can be: a group's members are compared by the thousand.
 fn compare_texts(value: &str, wanted: &str, attribute: Option<&SchemaAttribute>) -> Ordering {
     if attribute.is_some_and(|a| a.is_exact) {
         return value.cmp(wanted);

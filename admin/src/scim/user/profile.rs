@@ -26,7 +26,7 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    /// From attributes that are held to their schema.
+    /// Reads a profile from attributes that are held to their schema.
     pub(super) fn read(mut fields: Map<String, Value>) -> Result<Self, Problem> {
         let user_name = take_text(&mut fields, "userName").filter(|name| !name.trim().is_empty());
         let user_name = user_name.ok_or_else(|| invalid_value("userName", "is required"))?;
@@ -121,7 +121,7 @@ pub(super) fn written(row: &Row<User>) -> Map<String, Value> {
     out
 }
 
-/// The same with what the service says itself, save groups and `meta`.
+/// What [`written`] gives and what the service adds, except for groups and `meta`.
 pub(super) fn shown(row: &Row<User>) -> Map<String, Value> {
     let written = written(row);
     let mut schemas = vec![USER.id];

@@ -72,7 +72,7 @@ pub(super) async fn directory(story: &mut Story<'_>) {
     story.shows("/scim/workspaces", json!({"total_count": 2})).await;
 }
 
-/// With the lists that are taken when they are empty.
+/// Adds the lists to a user that are taken only when they are empty.
 fn with_lists(user: &Value) -> Value {
     let mut user = user.clone();
     merge(&mut user, json!({"roles": [], "entitlements": []}));
@@ -90,7 +90,7 @@ pub(super) async fn sign_on(story: &mut Story<'_>) {
     want["client_secret"] = json!("****6789");
     want["workspace_roles"][0]["workspace_id"] = json!(story.house.default_workspace());
     story.shows(path, want.clone()).await;
-    // In the place of the secret a key, of which only that it is there is shown.
+    // A key in place of the secret; a read shows only that there is one.
     let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).expect("a key");
     let key = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----", STANDARD.encode(made.as_ref()));
     let certificate = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----";

@@ -44,6 +44,6 @@ pub(super) async fn tell(story: &mut Story<'_>, key: &str) {
     let mut want = without(body, &["workspace_id"]);
     want["conditions"][0]["value"] = team;
     story.shows(&path, want).await;
-    // Of a group that was counted: only then there is something to forget, see `usage_limits`.
+    // This field takes a group that was counted, since else there is nothing to forget: `usage_limits` sends it.
     story.sent.entry("PUT /policies/usage-limits/{id}".into()).or_default().insert("reset_usage_for_value".into());
 }

@@ -10,16 +10,16 @@ use serde_json::Value;
 pub(crate) struct Asker<'a> {
     pub(super) house: &'a House,
     pub(super) key: Option<&'a str>,
-    /// In front of every path.
+    /// What stands in front of every path.
     pub(super) under: &'static str,
-    /// On every request.
+    /// Headers that every request has.
     pub(super) headers: Vec<(HeaderName, String)>,
-    /// What every answer is that holds something; `None`: what each route says.
+    /// The media type that every answer with content must have; `None`: the one that each route names.
     pub(super) media_type: Option<&'static str>,
 }
 
 impl Asker<'_> {
-    /// As another client says it: below a path, with headers of its own, and with one media type for all answers.
+    /// Asks like another client: below a path, with headers of its own, and with one media type for all answers.
     pub(crate) fn speaking(
         self,
         under: &'static str,

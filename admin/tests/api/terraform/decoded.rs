@@ -58,7 +58,7 @@ fn field(value: &Value, wanted: GoType, at: &str) {
     assert!(fits, "{at} is not {wanted:?}: {value}");
 }
 
-/// Of a workspace's share of an integration, and of a workspace.
+/// The budget of a workspace, and of its share of an integration.
 const WHOLE_BUDGET: &[GoField] =
     &[("type", Text), ("credit_limit", Int), ("alert_threshold", Int), ("periodic_reset", Text)];
 const BUDGET: &[GoField] = &[

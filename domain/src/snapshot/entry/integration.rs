@@ -44,7 +44,7 @@ pub struct Upstream {
     access: Access,
     limits: Option<Arc<Limits>>,
     workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<Limits>>>,
-    /// The same for models with a host or headers of their own.
+    /// The upstream for each model that has a host or headers of its own.
     tuned: Arc<HashMap<String, Arc<Self>>>,
     prices: Arc<OwnPrices>,
     /// Differs between any two states of any integration: prepared heads and pools are kept under it.
@@ -66,7 +66,7 @@ impl Upstream {
         self.mapped.as_ref().is_some_and(|mapped| mapped.uses(reference))
     }
 
-    /// As which this model is called.
+    /// The upstream by which this model is called: one of its own where it has a host or headers of its own.
     pub fn for_model(self: &Arc<Self>, model: Option<&str>) -> Arc<Self> {
         model.and_then(|m| self.tuned.get(m)).unwrap_or(self).clone()
     }
@@ -119,7 +119,7 @@ pub(in crate::snapshot) fn read(row: &Stored, build: &Build<'_>, around: &Snapsh
     let credential = filled.key.take().or(credential);
     let called = called(&i, (provider, &settings), credential.is_some(), build);
     let called = match called {
-        // Without what is missing nothing can be said of the rest.
+        // While a secret is missing, nothing can be said of the rest.
         Err(_) if filled.missing.is_some() => CalledAs::default(),
         // Saved settings were looked at when they were saved: what does not fit them came from a manager.
         Err(why) if i.secret_mappings.is_empty() => return Err(why),
@@ -192,7 +192,7 @@ fn called(
     Ok(CalledAs { base, grant: cloud::grant(provider.slug, settings, has_key, true).map_err(wrong)? })
 }
 
-/// Of id and revision: stable, and different for every state that was ever stored.
+/// A hash of id and revision: stable, and different for every state that was ever stored.
 fn generation(row: &Stored) -> u64 {
     fnv(row.id.as_bytes().iter().copied().chain(row.revision.to_le_bytes()))
 }

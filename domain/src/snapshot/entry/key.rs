@@ -80,7 +80,7 @@ impl Key {
         self.rotation.as_ref().is_some_and(|r| r.retiring)
     }
 
-    /// The same key under the secret before, if that one still opens.
+    /// This key under the secret before, if that one still opens.
     pub(in crate::snapshot) fn before(&self) -> Option<(KeyHash, Self)> {
         let (hash, until) = self.rotation.as_ref()?.previous?;
         let expires_at = Some(self.expires_at.map_or(until, |at| at.min(until)));
@@ -97,7 +97,7 @@ pub struct Defaults {
 }
 
 impl Default for Defaults {
-    /// Of a key that says nothing.
+    /// The defaults of a key that says nothing.
     fn default() -> Self {
         Self { config: None, metadata: Vec::new(), allow_config_override: true }
     }

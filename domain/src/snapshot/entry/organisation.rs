@@ -42,23 +42,24 @@ pub struct Org {
     pub known_routes_only: bool,
     /// Keys of metadata that its analytics keep sums by.
     pub analytics_metadata_keys: Arc<[SmolStr]>,
-    /// Whose tokens open it; `None`: nobody's.
+    /// The issuers whose tokens open it; `None`: there are none.
     pub trust: Option<Arc<Trust>>,
-    /// Records may keep headers and bodies, unless a request says otherwise.
-    /// Of all its workspaces.
+    /// Fields of logs that all its workspaces keep from exports, and from whoever holds no Admin key.
     pub denied_log_fields: LogFields,
+    /// Records may keep headers and bodies, unless a request says otherwise.
     pub debug_log: bool,
     pub enforce_debug_log: bool,
     pub cache_max_age_s: Option<u32>,
     pub prices: Arc<OrgPrices>,
     /// What judges every request of every workspace that is not excluded.
     pub default_guardrails: Arc<DefaultGuardrails>,
-    /// At its own level.
+    /// The guardrails of the organisation itself, not those of its workspaces.
     guardrails: Slugged<SavedGuardrail>,
-    /// By namespace; a new allocation whenever one of them changed, so that what was compiled with them can tell.
+    /// Credentials of partners by namespace; a new allocation whenever one of them changed, so that what was compiled
+    /// with them can tell.
     partners: Arc<BTreeMap<Arc<str>, Arc<PartnerCredentials>>>,
     partners_generation: u64,
-    /// At all levels.
+    /// The alert rules of the organisation and of all its workspaces.
     alerts: Arc<BTreeMap<Uuid, Arc<SavedAlert>>>,
     directory: OrgDirectory,
     /// How its people sign in; `None`: they do not.
@@ -95,7 +96,7 @@ impl Org {
         self.guardrails.by_name.get(name).filter(|g| g.active)
     }
 
-    /// By slug or id.
+    /// Finds a deployment by slug or id.
     pub fn deployment(&self, name: &str) -> Option<&Arc<SavedDeployment>> {
         self.deployments.by_name.get(name)
     }

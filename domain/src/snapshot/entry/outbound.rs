@@ -23,7 +23,7 @@ const NOWHERE: &str = "http://program.invalid";
 
 #[derive(Debug)]
 pub struct OutboundUpstream {
-    /// Of the integration.
+    /// The id of the integration.
     pub row: Uuid,
     pub org: OrgId,
     /// `None`: of the organisation.
@@ -38,7 +38,7 @@ pub struct OutboundUpstream {
     pub headers: Vec<(String, Secret<String>)>,
     /// What leads to its token, where it wants one.
     pub grant: Option<Arc<Grant>>,
-    /// As which client people sign in there, its secret sealed; `None`: the gateway makes itself known.
+    /// The client that the gateway is where people sign in, its secret sealed; `None`: it makes itself known there.
     pub known_client: Option<McpKnownClient>,
     /// What it is told of whoever calls.
     pub identity: Option<IdentityForwarding>,

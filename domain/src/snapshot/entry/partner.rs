@@ -18,7 +18,7 @@ pub struct PartnerCredentials {
 }
 
 impl PartnerCredentials {
-    /// As checks of guardrails take them: never to be shown.
+    /// The credentials in the form that checks of guardrails take: never to be shown.
     pub fn plain(&self) -> Map<String, Value> {
         self.fields.iter().map(|(name, value)| (name.clone(), value.expose().as_str().into())).collect()
     }

@@ -70,7 +70,7 @@ pub struct PromptShelf {
 }
 
 impl PromptShelf {
-    /// By slug or id.
+    /// Finds a prompt by slug or id.
     pub fn prompt(&self, name: &str) -> Option<&Arc<SavedPrompt>> {
         self.prompts.by_name.get(name)
     }
@@ -79,7 +79,7 @@ impl PromptShelf {
         self.prompts.by_id.values()
     }
 
-    /// By slug or id.
+    /// Finds a partial by slug or id.
     pub fn partial(&self, name: &str) -> Option<&Arc<SavedPartial>> {
         self.partials.by_name.get(name)
     }
@@ -88,7 +88,7 @@ impl PromptShelf {
         self.partials.by_id.values()
     }
 
-    /// By name or id; the ones that every organisation has too.
+    /// Finds the id of a label by name or id, among those that every organisation has as well.
     pub fn label(&self, name: &str) -> Option<Uuid> {
         let built_in = BUILT_IN_LABELS.iter().find(|l| l.name == name || l.id.to_string() == name);
         built_in.map(|l| l.id).or_else(|| self.labels.by_name.get(name).map(|l| l.id))
@@ -98,7 +98,7 @@ impl PromptShelf {
         self.labels.by_id.values()
     }
 
-    /// By slug or id.
+    /// Finds a collection by slug or id.
     pub fn collection(&self, name: &str) -> Option<&Arc<SavedCollection>> {
         self.collections.by_name.get(name)
     }

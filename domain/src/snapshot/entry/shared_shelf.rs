@@ -24,12 +24,12 @@ impl SharedShelf {
         self.partials.by_id.values()
     }
 
-    /// By slug or id, the oldest first: workspaces give slugs for themselves, and several may give the same.
+    /// Prompts by slug or id, the oldest first: workspaces choose their own slugs, so several prompts may share one.
     pub fn prompts_named(&self, name: &str) -> impl Iterator<Item = &Arc<SavedPrompt>> {
         self.prompts.named(name)
     }
 
-    /// As [`Self::prompts_named`].
+    /// Partials by slug or id, in the order of [`Self::prompts_named`].
     pub fn partials_named(&self, name: &str) -> impl Iterator<Item = &Arc<SavedPartial>> {
         self.partials.named(name)
     }

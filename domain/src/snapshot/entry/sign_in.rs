@@ -24,7 +24,7 @@ pub struct SavedGrant {
     pub scope: Arc<str>,
     pub scopes: McpGrant,
     pub created_at: Timestamp,
-    /// From this state of the configuration on it is known.
+    /// The revision of the configuration that brought it: a node that has come this far knows it.
     pub revision: Revision,
 }
 

@@ -52,12 +52,12 @@ pub struct Workspace {
     agents: Slugged<ManagedAgent>,
     /// Active policies; a new allocation whenever one of them changed, so that an index can tell.
     policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
-    /// As `policies`.
+    /// Active policies of usage; a new allocation whenever one of them changed, like `policies`.
     usage_policies: Arc<BTreeMap<PolicyId, Arc<UsagePolicy>>>,
 }
 
 impl Workspace {
-    /// By slug or id.
+    /// Finds a config by slug or id.
     pub fn config(&self, name: &str) -> Option<&Arc<SavedConfig>> {
         self.configs.by_name.get(name)
     }
@@ -71,7 +71,7 @@ impl Workspace {
         self.configs.by_id.values()
     }
 
-    /// By slug or id.
+    /// Finds a provider by slug or id.
     pub fn provider(&self, name: &str) -> Option<&Arc<ManagedProvider>> {
         self.providers.by_name.get(name)
     }
@@ -99,7 +99,7 @@ impl Workspace {
         Arc::make_mut(&mut self.prompts)
     }
 
-    /// By slug or id.
+    /// Finds an MCP server by slug or id.
     pub fn mcp_server(&self, name: &str) -> Option<&Arc<ManagedMcpServer>> {
         self.mcp_servers.by_name.get(name)
     }
@@ -112,7 +112,7 @@ impl Workspace {
         self.mcp_servers.by_id.values()
     }
 
-    /// By slug or id.
+    /// Finds an agent by slug or id.
     pub fn agent(&self, name: &str) -> Option<&Arc<ManagedAgent>> {
         self.agents.by_name.get(name)
     }

@@ -16,7 +16,7 @@ pub(super) enum Category {
 }
 
 impl Category {
-    /// In the order in which they are asked about a value that several propose from the same place.
+    /// All categories, in the order in which they are asked about a value that several propose from the same place.
     pub(super) const ALL: &[Self] = &[Self::Email, Self::Ip, Self::Card, Self::Ssn, Self::Phone];
 
     pub(super) const fn name(self) -> &'static str {

@@ -35,7 +35,7 @@ impl Stepping {
                 found.push((state.as_usize(), depth));
             }
         }
-        // Of one more, so that a table without words is one too.
+        // One more bit is set: it bounds the zeros of a table without words.
         let zeros = found.iter().fold(start.as_usize() | 1 << 16, |bits, (state, _)| bits | state).trailing_zeros();
         let most = found.iter().map(|(state, _)| state >> zeros).max().unwrap_or(0);
         let mut depths = vec![0; most + 1];
@@ -45,12 +45,12 @@ impl Stepping {
         Some(Self { table, start, depths, zeros })
     }
 
-    /// Before a text.
+    /// The state before a text.
     pub(crate) const fn start(&self) -> StateID {
         self.start
     }
 
-    /// Behind a piece of it. `None`: a word was found.
+    /// The state behind a piece of the text. `None`: a word was found.
     pub(crate) fn step(&self, mut state: StateID, piece: &str) -> Option<StateID> {
         for byte in piece.bytes() {
             state = self.table.next_state(Anchored::No, state, byte);

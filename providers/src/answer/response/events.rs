@@ -16,7 +16,7 @@ pub(super) struct NumberedEvents {
     texts: Vec<TextPlace>,
 }
 
-/// Whose next piece a delta brings.
+/// The kind of text that a delta event brings a piece of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseDelta {
     Text,

@@ -37,7 +37,7 @@ struct Request<'a> {
     thinking: Option<&'a RawValue>,
     #[serde(borrow)]
     output_config: Option<OutputConfig<'a>>,
-    /// The same as `output_config.format`, from before it moved.
+    /// Where the value of `output_config.format` stood before it moved.
     #[serde(borrow)]
     output_format: Option<Format<'a>>,
     #[serde(borrow)]
@@ -249,7 +249,7 @@ fn answered<'a>(
                 let input = block.input.map_or("{}", RawValue::get);
                 answer.call((id.0, name.0), input.into(), cache_control);
             }
-            // Of tools that Anthropic runs itself; what they found is in the text that follows.
+            // Tools that Anthropic runs itself are left out; what they found is in the text that follows.
             "server_tool_use" => adjusted.note("messages.server_tool_use"),
             kind if kind.ends_with("_tool_result") => adjusted.note("messages.server_tool_result"),
             _ => return Err(refused(at(".type"), "must be text, thinking, redacted_thinking or tool_use")),

@@ -35,7 +35,7 @@ struct Request<'a> {
     top_logprobs: Option<&'a RawValue>,
     stream: Option<bool>,
 
-    // The same in chat.
+    // Fields that mean the same in chat.
     #[serde(borrow)]
     temperature: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -136,7 +136,7 @@ struct SplitTalk {
     preamble: Option<String>,
     before: Vec<Value>,
     now: String,
-    /// Of tools that were called last.
+    /// What the tools gave that were called last.
     results: Vec<Value>,
 }
 

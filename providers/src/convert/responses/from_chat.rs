@@ -19,7 +19,7 @@ pub(crate) struct ResponsesAsk<'a> {
 /// What differs between OpenAI and those who took over its Responses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponsesRoom {
-    /// For people, who are told that something has no counterpart.
+    /// The name of the provider in messages to clients that something of theirs has no counterpart.
     pub(crate) provider: &'static str,
     /// Sampling, tiers, keys of caches and the like; without it they are dropped and named.
     pub(crate) tuning: bool,

@@ -70,7 +70,7 @@ struct Said<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning_content: Option<&'a RawValue>,
-    /// The same under the name that OpenRouter, Groq and others use.
+    /// Reasoning under the name that OpenRouter, Groq and others use.
     #[serde(borrow)]
     reasoning: Option<&'a RawValue>,
     #[serde(borrow)]

@@ -15,10 +15,10 @@ const PLAN: u64 = 0;
 
 #[derive(Debug, Default)]
 pub(crate) struct CohereReader {
-    /// As it was asked for: Cohere does not name it in its answer.
+    /// The model that was asked for: Cohere does not name it in its answer.
     model: Option<String>,
     calls: u64,
-    /// Of the last content, so that a new index or another kind starts a block.
+    /// The last content's index, and whether it was thinking: a new index or another kind starts a block.
     place: Option<(u64, bool)>,
     block: u64,
     argued: bool,
@@ -110,7 +110,7 @@ impl CohereReader {
     }
 
     fn cite<'a>(&mut self, citation: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
-        // Of its own, so that text which goes on after it stays one block.
+        // A citation gets a block of its own, so that text which goes on after it stays one block.
         let block = CITATIONS + self.block;
         steps.push(ResponseEvent::Aside { block, aside: Aside::Block(citation) });
     }

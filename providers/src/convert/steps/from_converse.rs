@@ -26,7 +26,7 @@ enum Kind {
 
 #[derive(Debug, Default)]
 pub(crate) struct ConverseReader {
-    /// As it was asked for: the answer does not name it.
+    /// The model that was asked for: the answer does not name it.
     model: Option<String>,
     open: Vec<(u64, Kind)>,
     calls: u64,
@@ -160,7 +160,7 @@ fn reason<'a>(block: u64, said: SaidReasoning<'a>, steps: &mut Vec<ResponseEvent
     steps.extend(asides.into_iter().flatten().map(|aside| ResponseEvent::Aside { block, aside }));
 }
 
-/// In Anthropic's form (<https://docs.claude.com/en/docs/build-with-claude/citations>).
+/// Gives a citation in Anthropic's form (<https://docs.claude.com/en/docs/build-with-claude/citations>).
 fn cite(block: u64, citation: &Citation, steps: &mut Vec<ResponseEvent<'_>>) {
     let quoted: String = citation.source_content.iter().map(|q| q.text.as_str()).collect();
     let title = &citation.title;
@@ -199,7 +199,7 @@ fn standard(reason: &str) -> &'static str {
 }
 
 impl Reader for ConverseReader {
-    /// Without its name an event says nothing.
+    /// An event without a name cannot be read: Converse tells its type by the name alone.
     fn event<'a>(&mut self, _data: &'a [u8], _steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         Err(EventError::Unreadable)
     }

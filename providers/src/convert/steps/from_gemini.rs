@@ -30,7 +30,7 @@ struct Choice {
 
 #[derive(Debug)]
 pub(crate) struct GeminiReader {
-    /// For ids of calls that come without one.
+    /// Goes into the ids that are made for calls that come without one.
     seed: u64,
     open: bool,
     /// The choice that steps belong to now.

@@ -80,7 +80,7 @@ struct OracleCall<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) struct OracleReader {
-    /// As it was asked for, until the answer names it; a stream does not.
+    /// The model that was asked for, which stands in until the answer names one; a stream does not.
     asked: Option<String>,
     told: Option<String>,
     /// Ids of calls are made of this where there are none.

@@ -33,7 +33,7 @@ struct ResponsesEvent<'a> {
     item: Option<OutputItem<'a>>,
     #[serde(borrow)]
     response: Option<WholeResponse<'a>>,
-    /// Of Perplexity: what its search found, as it finds it.
+    /// What Perplexity's search found, as it finds it.
     #[serde(borrow)]
     results: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]

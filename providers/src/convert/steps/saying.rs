@@ -18,7 +18,7 @@ pub(super) struct SaidBlocks {
 }
 
 impl SaidBlocks {
-    /// Of the block that stands open, or was closed last.
+    /// The number of the block that stands open, or was closed last.
     pub(super) const fn number(&self) -> u64 {
         self.number
     }

@@ -105,7 +105,7 @@ fn of_address(url: &str) -> Result<Value, Fault> {
 #[derive(Debug)]
 pub(crate) struct PictureRatio {
     pub(crate) pixels: u32,
-    /// As in `16:9`.
+    /// The ratio of width to height in lowest terms, like `16:9`.
     pub(crate) name: String,
 }
 

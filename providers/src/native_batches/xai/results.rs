@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Answers of responses are told in this form as well.
 const CHAT: &str = "chat_get_completion";
 
-/// As little as possible is expected, so that no line is lost for something that is odd about it.
+/// One result. As little as possible is expected of it, so that no line is lost for something that is odd about it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct RequestResult<'a> {

@@ -119,7 +119,8 @@ pub(crate) static SILICONFLOW: Native = Native {
     ..PLAIN
 };
 
-/// For models that are no workflow, as Fireworks' own client asked until 2025 (<https://pypi.org/project/fireworks-ai/0.15.15/>).
+/// Models of Fireworks that are no workflow, asked in the way of its own client until 2025
+/// (<https://pypi.org/project/fireworks-ai/0.15.15/>).
 pub(super) static FIREWORKS_OLDER: Native = Native {
     path: "/image_generation/",
     named_in_path: true,

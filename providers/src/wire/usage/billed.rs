@@ -3,7 +3,7 @@
 use gateway_domain::Usage;
 use gateway_domain::usage::ServiceTier;
 
-/// Of whom the figure that an answer names is what was paid: OpenRouter
+/// Keeps the cost that an answer names only of those whose figure is what was paid: OpenRouter
 /// (<https://openrouter.ai/docs/use-cases/usage-accounting>) and Perplexity
 /// (<https://docs.perplexity.ai/guides/pricing>). Anybody else's is left aside.
 pub(crate) fn told(slug: &str, usage: Option<Usage>) -> Option<Usage> {

@@ -80,7 +80,7 @@ fn what_a_killed_process_stored_and_did_not_confirm_is_stored_once() {
     assert_eq!(house.stored_ids(), ids([1, 2]));
 }
 
-/// From here on the store refuses records of one model for good.
+/// Makes the store refuse the records of one model for good, from here on.
 fn refuse_poison(house: &House) {
     run(
         house,

@@ -1,4 +1,4 @@
-//! From the hot path's queue to the journal: in batches, in order, and never with a wait.
+//! Records go from the queue of the hot path to the journal: in batches, in order, and never with a wait.
 
 use super::*;
 use gateway_domain::record::Hooked;

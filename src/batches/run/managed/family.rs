@@ -36,7 +36,7 @@ use uuid::Uuid;
 
 /// Problems of lines that are told.
 const MOST_PROBLEMS: usize = 100;
-/// By how much the provider's clock may be behind.
+/// How many seconds the provider's clock may be behind ours.
 const SKEW_SECS: i64 = 120;
 /// Pages of a provider's list on which a batch is looked for.
 const MOST_SEARCHED: usize = 100;
@@ -48,9 +48,9 @@ const OWN_NAME: &str = "gw_line_";
 pub(super) struct WrittenLines {
     pub(super) blob: Uuid,
     lines: u64,
-    /// Without what stands between them.
+    /// The sum of the lines' bytes, without what stands between them.
     bytes: u64,
-    /// Of all of them, where the family has one for a batch.
+    /// The model of all lines, where the family runs a batch for one model.
     model: Option<String>,
     place: BatchPlace,
 }
@@ -316,8 +316,8 @@ impl BatchRun {
         made
     }
 
-    /// At a provider where no batch can be told from another, one that may be there is not asked for again; nor is it asked
-    /// for more than once more where none seems to be.
+    /// Refuses to create the batch again where the answer to an earlier try was lost and no batch of the provider can
+    /// be told from another: at once if the provider lists one that may be ours, else after the second try.
     fn refuse_doubt(&self, family: &'static dyn NativeBatches, told: &[u8]) -> Result<(), RunBroken> {
         if family.names_batches() || self.native.unknown == 0 {
             return Ok(());

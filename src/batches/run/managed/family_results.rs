@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Of results: those that were answered, and those that were not.
+/// The most files of results that are read for a batch: one of answered lines, one of the others, and some to spare.
 const MOST_FILES: usize = 8;
 
 /// Where a line stands in the file of the client.
@@ -198,7 +198,7 @@ impl BatchRun {
         }
     }
 
-    /// As many at once as are counted at once.
+    /// Puts all answers down, in parts of as many as are counted at once.
     async fn put_down_all(
         &mut self,
         book: &AnswerBook,

@@ -80,18 +80,18 @@ struct NativeAnswerBody {
     model: Option<String>,
     #[serde(default)]
     usage: Option<Box<RawValue>>,
-    /// What is read of all of it.
+    /// What making pictures used, read from the whole body.
     #[serde(skip)]
     pictures: Option<Usage>,
 }
 
-/// One that belongs to a line of ours.
+/// An answer that belongs to a line of ours.
 struct FoundAnswer {
     place: LinePlace,
     is_good: bool,
     status: u16,
     body: Option<NativeAnswerBody>,
-    /// The same, as it stands there.
+    /// The body as the provider wrote it, kept where guardrails judge the answer.
     told: Option<Bytes>,
     line: Box<RawValue>,
 }
@@ -267,7 +267,7 @@ struct SettledAnswers<'a> {
 }
 
 impl SettledAnswers<'_> {
-    /// As the provider told it.
+    /// Counts an answer that no guardrail judges, and gives the line that the provider told.
     async fn booked(&self, answer: FoundAnswer, record: Option<LineRecord>) -> LineDone {
         let FoundAnswer { place, is_good, status, body, line, .. } = answer;
         let usage = body.as_ref().and_then(NativeAnswerBody::used);
@@ -279,7 +279,7 @@ impl SettledAnswers<'_> {
         LineDone { number, is_good, usage: told.unwrap_or_default(), cost, line }
     }
 
-    /// As guardrails leave it.
+    /// Counts an answer and gives it as guardrails leave it.
     async fn judged(
         &self,
         answer: FoundAnswer,

@@ -22,14 +22,14 @@ pub(super) struct OwnName {
 impl OwnName {
     pub(super) fn new(name: &str) -> Option<Self> {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
-        // For good, as the program itself: names that are counted would have all workers write to the same counts.
+        // The name is leaked and lives as long as the program: all workers would write to the count of a counted one.
         let name = HeaderName::from_static(Box::leak(name.as_str().into()));
         let start = [name.as_str().as_bytes(), b": "].concat().into();
         Some(Self { name, start })
     }
 }
 
-/// Of requests or of tokens: limit, remaining, reset.
+/// Names of the headers that tell a limit of requests or of tokens: limit, remaining, reset.
 #[derive(Debug)]
 pub(super) struct LimitNames {
     pub(super) own: [Names; 3],
@@ -111,7 +111,7 @@ impl HeaderSink for HeaderMap {
 /// Writes text as the value of a header, or that it cannot be one.
 pub(super) fn text(text: &str) -> impl Fn(&mut Vec<u8>) {
     move |out| {
-        // To its end whatever comes: so it is several bytes at a time.
+        // The fold looks at all bytes though one may decide: without an early end it takes several at a time.
         let is_plain = text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~' | b'\t'));
         out.extend_from_slice(if is_plain { text.as_bytes() } else { b"?" });
     }
@@ -121,7 +121,7 @@ fn number(number: impl itoa::Integer + Copy) -> impl Fn(&mut Vec<u8>) {
     move |out| out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes())
 }
 
-/// As providers spell it: `6m0s`.
+/// Writes a duration like providers do: `6m0s`.
 fn duration(seconds: u64) -> impl Fn(&mut Vec<u8>) {
     move |out| {
         let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
@@ -196,7 +196,7 @@ impl Told<'_> {
         if !info.provider.is_empty() {
             put(sink, &names.provider, text(info.provider));
         }
-        // Of a request that was denied the cache was not asked.
+        // The cache was not asked for a request that guardrails denied.
         if !info.hooks.as_deref().is_some_and(HookNotes::is_input_denied) {
             put(sink, &names.cache_status, text(info.cache.name()));
         }

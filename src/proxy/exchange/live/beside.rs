@@ -21,9 +21,9 @@ use uuid::Uuid;
 /// Responses of others that are remembered: providers have fewer at once.
 const MOST_FOREIGN: usize = 64;
 
-/// For whoever claimed a response to count it, once it has ended.
+/// How long whoever claimed a response has to count it, once it has ended.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Behind the name of a response whose end is claimed.
+/// What the claim of a response's end is named by, behind the response's own name.
 const ENDED: &str = "\0ended";
 
 /// Who counts a response or a transcript, as all nodes agree on it.
@@ -53,7 +53,7 @@ pub(super) struct BesideCall {
     known: KnownModels,
     /// What the call began with was permitted when it did.
     begins_known: bool,
-    /// Of the gateway's own watch.
+    /// What other nodes know of the call, where the gateway itself watches it.
     pub(super) noted: Option<Arc<NotedCall>>,
     /// Another watched the call before.
     is_taken_over: bool,
@@ -83,7 +83,7 @@ impl BesideCall {
         }
     }
 
-    /// As the gateway itself watches a call.
+    /// What the session knows with which the gateway itself watches a call.
     pub(super) fn watched(call: &str, noted: Arc<NotedCall>, goes_on: Option<GoesOn>) -> Self {
         let is_taken_over = goes_on.is_some();
         let known = goes_on.and_then(|goes_on| goes_on.known);

@@ -3,7 +3,7 @@
 use gateway_domain::record::RealtimeNote;
 use std::time::{Duration, Instant};
 
-/// For the other side to say that it has heard.
+/// How long the other side has to say that it has heard.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a session ends, in the words of metrics and records.
@@ -63,7 +63,7 @@ impl Why {
         }
     }
 
-    /// As other records call it.
+    /// The name that records of other requests have for such an end; `None`: they have none.
     pub(super) const fn fault(self) -> Option<&'static str> {
         match self {
             Self::ClientGone => Some("client_gone"),

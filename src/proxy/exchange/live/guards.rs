@@ -63,7 +63,7 @@ pub(super) struct LiveVerdict {
     pub(super) part: JudgedPart,
     pub(super) said: GuardedText,
     pub(super) notes: Box<HookNotes>,
-    /// As clients are shown it.
+    /// The verdicts in the form that clients are shown.
     pub(super) results: Value,
     bytes: usize,
 }
@@ -86,7 +86,7 @@ type VerdictInFlight<'a> = Pin<Box<dyn Future<Output = Box<LiveVerdict>> + Send 
 pub(super) struct EndedResponse {
     pub(super) status: String,
     pub(super) usage: Option<Usage>,
-    /// As the provider told it.
+    /// The usage as the provider told it, in JSON.
     pub(super) told: Option<Box<str>>,
 }
 
@@ -157,9 +157,9 @@ pub(super) struct LiveGuards<'a> {
     others: FuturesUnordered<VerdictInFlight<'a>>,
     /// Transcripts among the others.
     transcripts: usize,
-    /// Of texts that are being looked at.
+    /// The bytes of the texts that are being looked at.
     bytes: usize,
-    /// Of what came in since the last response began, for the record of the next.
+    /// Verdicts on what came in since the last response began; they go into the record of the next.
     pub(super) notes: Option<Box<HookNotes>>,
     responses: Vec<JudgedResponse>,
     held: HeldOutput,
@@ -250,7 +250,7 @@ impl<'a> LiveGuards<'a> {
         self.others.len() >= MOST_PARTS
     }
 
-    /// In hand, in bytes.
+    /// Bytes of the texts and events that are in hand.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.held.bytes()
     }
@@ -381,9 +381,9 @@ impl<'a> LiveGuards<'a> {
 /// What goes down at last.
 #[derive(Debug)]
 pub(super) enum LetDown {
-    /// As it came.
+    /// The provider's bytes as they came.
     Raw(Bytes),
-    /// In place of what may not be heard.
+    /// A text that goes down in place of what may not be heard.
     Made(String),
 }
 

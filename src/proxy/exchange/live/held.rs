@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Of all events that wait in a session, in bytes.
+/// The most bytes of all events that wait in a session.
 pub(super) const MOST_HELD: usize = 16 << 20;
 
 /// What an event takes beside its bytes, roughly.
@@ -20,7 +20,7 @@ enum HeldPlace {
 
 #[derive(Debug)]
 pub(super) struct WaitingEvent {
-    /// As it came, frame and all.
+    /// The event as it came, with the bytes of its frames.
     pub(super) raw: Bytes,
     /// The response that it is about.
     pub(super) response: Option<String>,

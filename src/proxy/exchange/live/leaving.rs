@@ -12,7 +12,7 @@ use gateway_policies::Estimate;
 use gateway_realtime::close_frame;
 use std::time::{Duration, Instant};
 
-/// For the last words to leave.
+/// How long the last words have to leave for the provider.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl LiveSession<'_, '_, '_> {

@@ -9,7 +9,7 @@ use std::future::pending;
 
 pub(super) enum Listener<'x, 'c> {
     Client(&'x mut Client<'c>),
-    /// With the headers of whoever began the call, which guardrails may ask for.
+    /// No client listens; holds the headers of whoever began the call, which guardrails may ask for.
     Nobody(&'x HeaderMap),
 }
 

@@ -16,13 +16,13 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-/// Of jobs.
+/// The kind of jobs in which nodes watch calls.
 const KIND: &str = "call";
 /// How long a node that fell silent is waited for.
 const LEASE: Duration = Duration::from_secs(12);
-/// Between two signs of life.
+/// The time between two signs of life.
 const BEAT: Duration = Duration::from_secs(4);
-/// For a row to be written before somebody is answered.
+/// The longest that somebody waits for the row to be written before the answer goes out.
 const WITHIN: Duration = Duration::from_secs(5);
 /// Calls of an organisation that are watched at once, by all nodes.
 const MOST_OPEN: u32 = 10_000;

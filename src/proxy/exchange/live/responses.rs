@@ -20,7 +20,7 @@ pub(super) struct ResponseStreams(VecDeque<(Option<String>, String)>);
 
 impl ResponseStreams {
     fn begin(&mut self, stream: Option<&str>, response: &str) {
-        // In one stream there is one at a time.
+        // A stream has one response at a time.
         self.0.retain(|(known, _)| known.as_deref() != stream);
         if self.0.len() >= MOST_AT_ONCE {
             self.0.pop_front();
@@ -28,7 +28,7 @@ impl ResponseStreams {
         self.0.push_back((stream.map(str::to_owned), response.to_owned()));
     }
 
-    /// Whose an event in this stream is.
+    /// The response that an event in this stream belongs to.
     pub(super) fn of(&self, stream: Option<&str>) -> Option<&str> {
         let named = self.0.iter().find(|(known, _)| known.as_deref() == stream);
         named.or_else(|| self.0.back()).map(|(_, response)| response.as_str())
@@ -79,7 +79,7 @@ impl LiveSession<'_, '_, '_> {
         }
     }
 
-    /// From here on the session is one with this model.
+    /// Notes the model that an event asks for: from now on the session is one with this model.
     pub(super) fn hear_model(&mut self, event: &ClientEvent<'_>) {
         if self.is_for_responses()
             && event.asks()

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Of one message, in bytes: sound comes in pieces that are smaller by far.
+/// The most bytes of one message: sound comes in pieces that are smaller by far.
 const MOST_MESSAGE: usize = 16 << 20;
 /// What is still to go up when no more is read of the client.
 const MOST_UNSENT: usize = 256 << 10;
@@ -40,7 +40,7 @@ const MOST_UNSENT: usize = 256 << 10;
 const SMALL: usize = 32 << 10;
 /// How often clocks are looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// For a response that was refused to come to its end.
+/// How long a response that was refused has to come to its end.
 const CANCELLING: Duration = Duration::from_secs(10);
 
 /// What a session came to.
@@ -140,7 +140,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         }
     }
 
-    /// As the gateway's own beside a call, which has lasted for so long.
+    /// Makes it the gateway's own session beside a call that has lasted for so long.
     pub(super) fn watching(self, beside: BesideCall, lasted: Duration) -> Self {
         Self { beside: Some(beside), lasted, ..self }
     }

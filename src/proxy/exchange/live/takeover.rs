@@ -24,9 +24,9 @@ use gateway_domain::record::{RealtimeNote, RealtimeTotals};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks.
+/// The pause between two looks for calls that other nodes left.
 const LOOK: Duration = Duration::from_secs(2);
-/// Before a call that could not be watched is tried again.
+/// The pause before a call that could not be watched is tried again.
 const AFTER: Duration = Duration::from_secs(3);
 /// Tries of one call: whoever has this one gives up, and hangs up.
 const LAST_TRY: u32 = 6;
@@ -42,7 +42,7 @@ pub(crate) struct CallTakeover {
 }
 
 impl CallTakeover {
-    /// Until the process takes leave.
+    /// Takes over calls until the process takes leave.
     pub(crate) fn start(self, is_leaving: Box<dyn Fn() -> bool + Send + Sync>) {
         let all = Arc::new(self);
         all.parts.live.noted.start_beating();

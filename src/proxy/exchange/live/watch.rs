@@ -36,7 +36,7 @@ use std::time::Duration;
 /// A call that was made just now may not be known everywhere yet.
 const TRIES: u32 = 3;
 const BETWEEN: Duration = Duration::from_millis(250);
-/// For one try to open a socket, and for a call to be hung up.
+/// The most time for one try to open a socket, and for a call to be hung up.
 const WITHIN: Duration = Duration::from_secs(5);
 /// The key of a handshake proves nothing between two that know each other.
 const HANDSHAKE_KEY: &str = "Z2F0ZXdheS13YXRjaGVzIQ==";
@@ -91,9 +91,9 @@ pub(crate) struct CallWatch {
     goes_on: Option<GoesOn>,
 }
 
-/// Of a call that another watched before.
+/// What is known of a call that another watched before.
 pub(super) struct GoesOn {
-    /// Since the call began.
+    /// The time since the call began.
     pub(super) age: Duration,
     pub(super) known: Option<KnownModels>,
 }
@@ -118,7 +118,7 @@ pub(super) struct WatchedCall<'a> {
     pub(super) seat: WatchSeat,
     pub(super) slot: Option<ConcurrencySlot>,
     pub(super) info: &'a AttemptInfo,
-    /// Of whoever began the call.
+    /// The headers of the client that began the call.
     pub(super) headers: &'a HeaderMap,
     /// Others know of it.
     pub(super) noted: Arc<NotedCall>,

@@ -1,5 +1,5 @@
-//! Between the eras: a modern client before an upstream that keeps sessions, and a legacy one before an upstream that
-//! keeps none. A session that the gateway opens is of one caller and never another's.
+//! Carries requests between the eras: a modern client before an upstream that keeps sessions, and a legacy one before
+//! an upstream that keeps none. A session that the gateway opens is of one caller and never another's.
 
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
@@ -42,7 +42,8 @@ impl McpTurn<'_, '_> {
                 let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, asked.id.json());
                 return Ok(LastMessage::ok(body));
             }
-            // In the client's own session its ids are known; where several share one they could meet.
+            // The client's ids go up as they are in a session of its own; where several clients share one, their ids
+            // could meet.
             let own = talk.key.session.is_some();
             let wire = if own { asked.id.clone() } else { RpcId::of(&format!("g{}", self.parts.state.number())) };
             let mut envelope = asked.envelope.clone();

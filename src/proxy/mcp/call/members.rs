@@ -75,7 +75,8 @@ impl<'a> McpTurn<'a, '_> {
         }
     }
 
-    /// Of a member the session is the client's own where it has one, else one that stands for the caller.
+    /// Which upstream session is used. At a member it is the client's own where it has one, else one that stands for
+    /// the caller.
     pub(super) fn key_of(&self, target: &McpTarget) -> BridgeKey {
         let upstream = &target.upstream;
         let own = self.session.is_some() && target.member.is_some();

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// By which the client's answer to what the gateway asked is known.
+/// The name by which the client's answer to what the gateway asked is known.
 const ASKED: &str = "gateway/connect";
-/// Of the protocol: somebody has to open an address first.
+/// The protocol's error code that says: somebody has to open an address first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
 /// What a session remembers of a client that can open addresses.
 const OPENS_ADDRESSES: &str = r#"{"elicitation":{"url":{}}}"#;
@@ -156,11 +156,12 @@ pub(super) fn without_answer(params: &RawObject<'_>) -> Option<String> {
     Some(params.to_json())
 }
 
-/// As the server said who it is when somebody could ask it.
+/// The result of `initialize` with the name and version that the server gave when somebody could ask it.
 fn opening(found: &McpSync, capabilities: &str) -> String {
     let text = |text: &Option<String>, other: &str| text.clone().unwrap_or_else(|| other.to_owned());
     let info = json!({"name": text(&found.server_name, "unknown"), "version": text(&found.server_version, "0")});
-    // Of one that nobody has asked yet a client has to try.
+    // The capabilities of a server that nobody has asked yet are unknown: it is said to have tools, so that the client
+    // tries.
     let capabilities = if capabilities.is_empty() { r#"{"tools":{}}"# } else { capabilities };
     let mut opening = RawObject::default();
     opening.set("capabilities", capabilities);

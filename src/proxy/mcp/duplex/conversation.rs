@@ -47,7 +47,7 @@ struct Talking {
 
 struct PendingCall {
     session: Box<str>,
-    /// As the client wrote it.
+    /// The request's id in JSON, as the client wrote it.
     id: String,
     method: String,
     token: Option<String>,
@@ -103,7 +103,7 @@ impl DuplexConversation {
     ) -> Result<DuplexCall, RpcError> {
         let mailbox = Arc::<Mailbox>::default();
         let (number, text) = self.enter(&ask, &mailbox)?;
-        // From here on the request is taken back where nobody waits for its answer any more.
+        // Dropping the call takes the request back where nobody waits for its answer any more.
         let call = DuplexCall { conversation: self.clone(), number, mailbox };
         self.wire.send(calls, text, ask.traced).await.inspect_err(|error| self.lose(error))?;
         Ok(call)
@@ -251,8 +251,8 @@ impl DuplexConversation {
         }
     }
 
-    /// To whoever reads: a stream that is open for such things, or that of the last call. `listener_first`: what is said on
-    /// the way of a call belongs on its stream.
+    /// Gives a message to whoever reads: a stream that is open for such things, or that of the last call.
+    /// `listener_first`: the open stream is preferred; what is said on the way of a call belongs on that call's stream.
     fn pass(&self, text: &str, listener_first: bool) -> bool {
         let talking = self.talking.lock();
         let listener = talking.listeners.values().next();

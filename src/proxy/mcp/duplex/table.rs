@@ -10,12 +10,12 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many there may be, and for how long without use.
+/// How many connections and programs there may be, and how long one may be without use.
 #[derive(Clone, Debug)]
 pub(crate) struct DuplexBounds {
-    /// To addresses.
+    /// The most connections to addresses.
     pub(crate) connections: usize,
-    /// To programs.
+    /// The most connections to programs.
     pub(crate) programs: usize,
     pub(crate) idle: Duration,
 }
@@ -26,7 +26,7 @@ pub(in crate::proxy) struct DuplexTable {
     pub(in crate::proxy) programs: Arc<Programs>,
 }
 
-/// Of one session.
+/// The connection of one session.
 struct DuplexRow {
     is_program: bool,
     /// Held by whoever opens it, so that others wait for the same.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For a word of the gateway's own.
+/// The most time for sending a message of the gateway's own.
 const BRIEF: Duration = Duration::from_secs(2);
 
 pub(super) enum Wire {
@@ -28,7 +28,8 @@ pub(super) struct SseWire {
     pub(super) upstream: Arc<McpUpstream>,
     pub(super) dialer: Arc<Dialer>,
     pub(super) credentials: Arc<Credentials>,
-    /// As whom the last message was sent, for those of the gateway's own: of this one connection, and so of one caller.
+    /// The identity and credential of the last message. The gateway's own messages go with them: one connection belongs
+    /// to one caller.
     pub(super) last: Mutex<LastSender>,
 }
 

@@ -59,7 +59,7 @@ const ALIKE: [&str; 34] = [
 ];
 const OWN: usize = COLUMNS.len() - ALIKE.len();
 
-/// For each column, whether it is one of [`ALIKE`].
+/// Whether each column is one of [`ALIKE`].
 static IS_ALIKE: LazyLock<[bool; COLUMNS.len()]> =
     LazyLock::new(|| std::array::from_fn(|at| ALIKE.contains(&COLUMNS[at].0)));
 

@@ -28,7 +28,7 @@ const LONGEST_ANSWER: usize = 256 << 20;
 /// Bytes that are given to the connection at once.
 const CHUNK: usize = 1 << 20;
 
-/// Of what the server says when it refuses.
+/// Characters that are kept of what the server says when it refuses.
 const LONGEST_WHY: usize = 400;
 
 /// Idle connections are let go before the server does it, which by default is after ten seconds, or three in old ones.

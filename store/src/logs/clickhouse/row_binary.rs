@@ -48,7 +48,7 @@ impl RowsOut {
         self.0.extend_from_slice(&at.to_le_bytes());
     }
 
-    /// Of an hour that has its margins, too.
+    /// Seals an hour whose sums are made, its margins too.
     pub(super) fn seal(&mut self, hour: i64, generation: i64) {
         self.0.extend_from_slice(&hour.to_le_bytes());
         self.0.push(1);

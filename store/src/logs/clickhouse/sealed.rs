@@ -39,14 +39,14 @@ struct HourStanding {
 /// What a touch tells.
 #[derive(Clone, Copy)]
 pub(super) enum TouchMark {
-    /// Before a write.
+    /// A write is about to begin.
     Begun,
-    /// Behind it, and before it is confirmed.
+    /// The write is over, and not confirmed yet.
     Ended,
 }
 
 impl ColumnStore {
-    /// Around a write.
+    /// Notes that a write begins or is over, for those hours of `times` that may be sealed already.
     pub(super) async fn touch(
         &self,
         times: impl Iterator<Item = Timestamp> + Send,
@@ -150,8 +150,8 @@ impl ColumnStore {
     }
 }
 
-/// From the sums that were just made. Another run may be making later ones of the same hours meanwhile: what is read of
-/// those is told apart by its version, and stands behind the rows of that run.
+/// Adds up margins from the sums that were just made. Another run may be making later ones of the same hours meanwhile:
+/// what is read of those is told apart by its version, and stands behind the rows of that run.
 static MARGIN_SUMS: LazyLock<String> = LazyLock::new(|| {
     let column = |(name, _): (&'static str, &'static str)| match MARGIN_COLUMNS.iter().find(|(_, of)| *of == name) {
         Some((margin, _)) => format!("if(kind = '{}', {name}, '') AS of_{name}", margin.name()),

@@ -30,7 +30,7 @@ const MOST_PIECES: usize = 500;
 pub(super) static BINS_OF_RECORDS: LazyLock<String> =
     LazyLock::new(|| format!("sumMapIf([latency_bin], [toUInt64(1)], {ANSWERED})"));
 
-/// In the order of [`Sums::NAMES`].
+/// The SQL of each sum over records, in the order of [`Sums::NAMES`].
 pub(super) fn numbers() -> [String; 16] {
     let count = |test: &str| format!("countIf({test})");
     let sum = |of: &str| format!("sum(ifNull({of}, 0))");
@@ -119,7 +119,7 @@ impl SumsOf {
         format!("ifNull({name}, '')")
     }
 
-    /// In the order in which [`take`] reads them.
+    /// Adds the columns of the asked `parts` to a SELECT, in the order in which [`take`] reads them.
     fn select_parts(self, parts: SumParts, select: &mut String) {
         let numbers: Vec<String> = match self {
             Self::Records => numbers().into(),
@@ -144,7 +144,7 @@ impl SumsOf {
         }
     }
 
-    /// As `bin:count` with commas, which is how a sketch is told.
+    /// The SQL that gives latencies as `bin:count` with commas, which is how a sketch is told.
     fn latency(self) -> String {
         let bins = match self {
             Self::Records => BINS_OF_RECORDS.as_str(),
@@ -168,7 +168,7 @@ impl SumsOf {
     }
 }
 
-/// From a microsecond on, up to another that is not of it; one behind the other.
+/// Pieces of time, each from a microsecond up to another that is not part of it; one behind the other.
 #[derive(Default)]
 struct TimePieces(Vec<(i64, i64)>);
 

@@ -181,7 +181,7 @@ impl ColumnTable {
 pub(super) struct PartitionDay(i64);
 
 impl PartitionDay {
-    /// From its first microsecond up to that of the next one.
+    /// The first microseconds of the day and of the next one.
     pub(super) fn bounds(self) -> (i64, i64) {
         let start = self.0.saturating_mul(Grain::Day.micros());
         (start, start.saturating_add(Grain::Day.micros()))

@@ -118,7 +118,7 @@ async fn add_up(
     Ok(span.into_inner())
 }
 
-/// And whether the row was written by a version that tells of prompts.
+/// Reads the combination of a row, and whether the row was written by a version that tells of prompts.
 fn combination(row: &Row) -> Result<(Combination, bool), Error> {
     let mut c = row.columns();
     let of = Combination {

@@ -45,7 +45,7 @@ static UPSERT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
 
 static INSERT: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| inserts(Table::Margins).map(Arc::from));
 
-/// Of so many rows, by powers of two.
+/// SQL that inserts rows; the text at place `n` takes two to the power of `n` of them.
 fn inserts(table: Table) -> [String; LARGEST + 1] {
     let (name, names, width) = (table.name(), table.names(), table.width());
     std::array::from_fn(|power| {
@@ -97,7 +97,7 @@ pub(super) struct NamedRow {
     id: Uuid,
     key: RowKey,
     sums: Sums,
-    /// Of a row of margins.
+    /// Which margin it is, for a row of margins.
     margin: Option<Margin>,
 }
 
@@ -113,7 +113,7 @@ impl NamedRow {
         Self { id: Uuid::from_bytes(id), key, sums, margin: Some(margin) }
     }
 
-    /// In the order of the table's columns.
+    /// Adds the row's values in the order of the table's columns.
     fn bind<'v>(&'v self, values: &mut Vec<Value<'v>>) {
         let RowKey { start, grain, of } = &self.key;
         let text = |text: &'v str| Value::Text(Some(crate::logs::append::without_zero(text)));

@@ -58,7 +58,7 @@ struct SetAside {
     metadata: SmolStr,
     #[serde(rename = "x", skip_serializing_if = "is_zero")]
     cut: i64,
-    /// In the order of [`Sums::NAMES`].
+    /// The sums, in the order of [`Sums::NAMES`].
     #[serde(rename = "n")]
     numbers: Vec<i64>,
     #[serde(rename = "t")]
@@ -156,7 +156,7 @@ impl SetAsideCounts {
     }
 }
 
-/// In the transaction that changes the records. One row for each day that is concerned.
+/// Sets sums aside in the transaction that changes the records: one row for each day that is concerned.
 pub(super) async fn set_aside(
     session: &mut Session<'_>,
     counts: &SetAsideCounts,

@@ -49,7 +49,7 @@ impl DayReader {
 }
 
 impl DayFiles {
-    /// And these parts of the day as they have to be read: from records where there are no sums.
+    /// Opens the day to be read, with these parts of it as they have to be read: from records where there are no sums.
     pub(in crate::logs) async fn reader(
         &self,
         day: Day,
@@ -81,7 +81,7 @@ impl DayFiles {
         Ok(Some((reader, parts)))
     }
 
-    /// As [`Self::reader`], where kept sums are all that the records come to.
+    /// Opens the day like [`Self::reader`], once kept sums are all that the records come to.
     async fn settled(&self, day: Day, parts: Vec<Stretch>) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
         let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(None) };
         if parts.iter().any(|part| part.source != Source::Records) {
@@ -98,7 +98,7 @@ impl DayFiles {
         summed.map_err(|e| failure(&e))
     }
 
-    /// For the next question, if this one was answered.
+    /// Keeps the reader for the next question, if this one was answered.
     pub(in crate::logs) fn keep_reader(&self, day: Day, reader: DayReader, is_good: bool) {
         if let (DayReader::Light(connection), true) = (reader, is_good) {
             self.readers.keep(day, connection);

@@ -57,7 +57,7 @@ impl Partitions {
         lease.finish(counted)
     }
 
-    /// In one transaction that keeps everybody else from writing to the day.
+    /// Makes the rollups of a day in one transaction that keeps everybody else from writing to the day.
     async fn make_up_day(&self, day: Day) -> Result<(), StoreError> {
         let mut lease = self.database.lease(Side::Write).await?;
         let work = async {

@@ -13,7 +13,7 @@ pub(in crate::logs) enum Source {
     Rollup(Grain),
 }
 
-/// From a microsecond on, up to another that is not of it.
+/// A stretch of time, from a microsecond up to another that is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::logs) struct Stretch {
     pub(in crate::logs) source: Source,
@@ -48,7 +48,7 @@ impl Stretch {
         parts
     }
 
-    /// With the records of some days instead of their rollups, which are not there.
+    /// The stretch in parts that read the records of some days instead of their rollups, which are not there.
     pub(in crate::logs) fn without(self, uncounted: &BTreeSet<Day>) -> Vec<Self> {
         if self.source == Source::Records {
             return vec![self];

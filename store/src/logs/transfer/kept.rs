@@ -14,14 +14,14 @@ use gateway_domain::record::{Bodies, LogRecord};
 use std::collections::{HashMap, HashSet};
 use uuid::Uuid;
 
-/// Of one record, with its length as it is stored.
+/// The bodies of one record, with their length as it is stored.
 pub(in crate::logs) struct FoundBodies {
     pub(super) bodies: Box<Bodies>,
     pub(super) bytes: usize,
 }
 
 pub(in crate::logs) trait KeptBodies: Send + Sync {
-    /// Of these records; most have none.
+    /// The bodies of these records; most have none.
     fn bodies_of<'a>(&'a self, records: &'a [LogRecord]) -> Fut<'a, Result<HashMap<Uuid, FoundBodies>, StoreError>>;
 }
 

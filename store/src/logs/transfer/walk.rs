@@ -49,7 +49,7 @@ impl<'s> Walk<'s> {
         Ok(self.page.next())
     }
 
-    /// The same record here. Asked for in the order of the walk.
+    /// This store's record with the same time and id. Records are asked for in the order of the walk.
     pub(super) async fn at(&mut self, record: &LogRecord) -> Result<Option<&LogRecord>, StoreError> {
         loop {
             if self.here.is_none() {

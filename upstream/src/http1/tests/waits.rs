@@ -4,7 +4,7 @@ use super::*;
 use std::time::Instant;
 
 const SHORT: Duration = Duration::from_millis(150);
-/// By when a clock of `SHORT` must have rung, on a busy machine.
+/// The time within which a clock of `SHORT` must have rung, on a busy machine as well.
 const LATE: Duration = Duration::from_secs(3);
 
 fn clocks(first_byte: Duration, idle: Duration) -> Clocks {

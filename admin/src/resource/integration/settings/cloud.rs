@@ -66,7 +66,7 @@ pub(super) fn check(doc: &Integration, family: &ProviderInfo, call: &Call) -> Re
         .settings(&open)
         .map_err(|why| bad("configurations", format_args!("cannot be read: {why}")))?;
     let settings = mappings::supposed(doc, settings);
-    // Of what a manager holds nothing can be said here.
+    // Nothing can be said here of a value that only a secret manager holds.
     let wrong = |wrong: Wrong| match mappings::fills(doc, wrong.field) {
         true => Ok(()),
         false => Err(bad(format!("configurations.{}", wrong.field), wrong.rule)),

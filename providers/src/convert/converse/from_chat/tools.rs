@@ -115,7 +115,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// As Anthropic's own API spells it, which knows more.
+    /// The choice as Anthropic's own API spells it, which also knows `none` and calls one at a time.
     fn anthropics(self, single: bool) -> Value {
         let mut out = match self {
             Self::Auto => json!({ "type": "auto" }),

@@ -65,7 +65,7 @@ fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Part<'a>, Fault> {
         return addressed(url.0, kind, None, || place.field(".file.file_url"));
     }
     if let Some(id) = file.file_id {
-        // Of Gemini's Files API or of Cloud Storage.
+        // The id is an address of Gemini's Files API or of Cloud Storage.
         return addressed(id.0, kind, None, || place.field(".file.file_id"));
     }
     let data = place.needed(file.file_data, ".file.file_data")?.0;

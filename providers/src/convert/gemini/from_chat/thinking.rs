@@ -27,8 +27,9 @@ enum Way {
     },
 }
 
-/// By the version in the name, so that a model that comes tomorrow is treated like the newest one known today. A
-/// name without a version (`gemini-flash-latest`) is told a budget, which every generation that thinks understands.
+/// How a model is told to think. The version in its name decides, so that a model that comes tomorrow is treated like
+/// the newest one known today. A name without a version (`gemini-flash-latest`) is told a budget, which every
+/// generation that thinks understands.
 fn way(model: &str) -> Way {
     let Some(at) = model.find("gemini-") else { return Way::Never };
     let name = &model[at + "gemini-".len()..];

@@ -122,7 +122,7 @@ fn answer<'a>(
             .map_err(|why| refused(at(".function.arguments"), why))?;
         pending.push(PendingTurn { id: id.clone(), name: name.clone() });
         let own = call.extra_content.and_then(|extra| signature(extra, origin));
-        // Of parallel calls only the first carries one.
+        // Only the first of parallel calls carries a signature.
         let stand_in = (signs && j == 0).then_some(Cow::Borrowed(NO_SIGNATURE));
         parts.push(Part::Call { function_call: Call { id, name, args }, thought_signature: own.or(stand_in) });
     }
