@@ -1,7 +1,7 @@
 //! What must hold for any bytes that a provider may answer with. The fuzz target looks for bytes that break it; the tests
 //! of `upstream` run it over `corpus/` and over the answers that they know by name.
 
-use super::http1::{Asked, BrokenWhy, Parser, ResponseHead};
+use super::http1::{BrokenWhy, Parser, RequestKind, ResponseHead};
 use bytes::BytesMut;
 use http::header;
 
@@ -29,7 +29,7 @@ pub(crate) struct Outcome {
 }
 
 /// Reads `bytes` in pieces, whose lengths `cut` gives, and then the end of the connection.
-pub(crate) fn read(asked: Asked, bytes: &[u8], mut cut: impl FnMut() -> usize) -> Outcome {
+pub(crate) fn read(asked: RequestKind, bytes: &[u8], mut cut: impl FnMut() -> usize) -> Outcome {
     let (mut parser, mut head, mut buffer) = (Parser::new(asked), ResponseHead::default(), BytesMut::new());
     let (mut has_head, mut body, mut rest) = (false, Vec::new(), bytes);
     let end = loop {
@@ -78,7 +78,7 @@ fn feed(
 }
 
 /// The outcome, which is the same however the bytes are cut.
-pub(crate) fn outcome(asked: Asked, bytes: &[u8], seed: u8) -> Outcome {
+pub(crate) fn outcome(asked: RequestKind, bytes: &[u8], seed: u8) -> Outcome {
     let whole = read(asked, bytes, || usize::MAX);
     let single = read(asked, bytes, || 1);
     assert_eq!(whole, single, "byte by byte");
@@ -94,7 +94,7 @@ pub(crate) fn outcome(asked: Asked, bytes: &[u8], seed: u8) -> Outcome {
 /// The first byte chooses what was asked, the second how the rest is cut.
 pub(crate) fn answers(data: &[u8]) {
     let [asked, seed, rest @ ..] = data else { return };
-    let asked = [Asked::Content, Asked::HeadOnly, Asked::WebSocket][usize::from(*asked) % 3];
+    let asked = [RequestKind::Content, RequestKind::HeadOnly, RequestKind::WebSocket][usize::from(*asked) % 3];
     let outcome = outcome(asked, rest, *seed);
     assert!(outcome.body.len() <= rest.len(), "no byte is made up");
     assert!(outcome.headers.len() + outcome.hop_by_hop.len() <= 100);
@@ -103,7 +103,7 @@ pub(crate) fn answers(data: &[u8]) {
     assert!(!names(&header::CONNECTION) && !names(&header::TRANSFER_ENCODING) && !names(&header::UPGRADE));
     if outcome.end == End::Kept {
         assert!(outcome.status >= 200, "another protocol has no next request");
-        assert!(asked != Asked::HeadOnly || outcome.body.is_empty());
+        assert!(asked != RequestKind::HeadOnly || outcome.body.is_empty());
         assert!(!matches!(outcome.status, 204 | 304) || outcome.body.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Operation};
 use gateway_providers::{Adapter, Call, Failure, Raw, adapter, edit};
 use http::Method;
@@ -51,7 +51,7 @@ pub(crate) fn sse(data: &[u8]) {
     let [way, step, rest @ ..] = data else { return };
     let (slug, operation) = WAYS[usize::from(*way) % WAYS.len()];
     let Some(adapter) = adapter(slug) else { return };
-    let settings = Settings::default();
+    let settings = CloudSettings::default();
     let asked = Bytes::from_static(ASKED);
     let call = call(operation, "m", *way, &asked, &settings);
     agree(adapter, &call, rest, *step);
@@ -63,7 +63,7 @@ pub(crate) fn frames(data: &[u8]) {
     let [way, step, rest @ ..] = data else { return };
     let (model, operation) = FRAMED[usize::from(*way) % FRAMED.len()];
     let Some(adapter) = adapter("bedrock") else { return };
-    let settings = Settings::default();
+    let settings = CloudSettings::default();
     let asked = Bytes::from_static(ASKED);
     let call = call(operation, model, *way, &asked, &settings);
     let bytes = framed(rest);
@@ -153,7 +153,7 @@ fn hear(adapter: &dyn Adapter, call: &Call<'_>, bytes: &[u8], step: usize) -> (V
     (out, ending.complete)
 }
 
-fn call<'a>(operation: Operation, model: &'a str, way: u8, body: &'a Bytes, settings: &'a Settings) -> Call<'a> {
+fn call<'a>(operation: Operation, model: &'a str, way: u8, body: &'a Bytes, settings: &'a CloudSettings) -> Call<'a> {
     let (dialect, tail) = match operation {
         Operation::Messages => (Dialect::Anthropic, "/messages"),
         Operation::Responses => (Dialect::OpenAi, "/responses"),
@@ -219,7 +219,7 @@ pub(crate) fn splice(data: &[u8]) {
     let kept = edit::members(&changed).expect("an object");
     for member in found.iter().filter(|m| changes.iter().all(|(key, _)| *key != m.key)) {
         let same =
-            |k: &&edit::Member<'_>| k.key == member.key && changed[k.value.clone()] == body[member.value.clone()];
+            |k: &&edit::MemberSpan<'_>| k.key == member.key && changed[k.value.clone()] == body[member.value.clone()];
         assert!(kept.iter().any(|k| same(&k)), "{} is kept as it is spelled", member.key);
     }
 }

@@ -9,6 +9,6 @@ mod parser;
 #[path = "../upstream/src/http1/refusal.rs"]
 mod refusal;
 
-pub(crate) use head::{Asked, ResponseHead};
+pub(crate) use head::{RequestKind, ResponseHead};
 pub(crate) use parser::Parser;
 pub(crate) use refusal::BrokenWhy;

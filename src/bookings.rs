@@ -225,7 +225,7 @@ mod tests {
 
     pub(super) async fn bookings() -> Bookings {
         let url = gateway_store::DatabaseUrl::parse("sqlite::memory:").expect("a URL");
-        let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
+        let database = gateway_store::open(&url, &gateway_store::DatabaseOptions::default()).await.expect("opens");
         Bookings::new(Arc::new(database), Handle::current())
     }
 

@@ -8,7 +8,7 @@ use gateway_admin::{Alert, App, BudgetMail};
 use gateway_domain::counters::Measured;
 use gateway_domain::ports::{Fut, Holder, Live as _, StoreError};
 use gateway_domain::resource::budget::{Amount, Budget, Spend};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::snapshot::Snapshot;
 use gateway_records::usage_checkpoint::{CountWatch, is_budget};
 use gateway_store::{Count, Database};
@@ -165,7 +165,7 @@ fn due(budget: &Budget, used: u64) -> i64 {
 
 /// The budget as it stands now, wherever it is set.
 fn budget(snapshot: &Snapshot, holder: Holder, measured: Measured) -> Option<Budget> {
-    let of = |limits: Option<&Arc<Limits>>| {
+    let of = |limits: Option<&Arc<ResourceLimits>>| {
         let spends = |b: &&Budget| measured == counted(b.spend);
         limits.and_then(|limits| limits.usage_limits.iter().find(spends)).cloned()
     };

@@ -9,9 +9,9 @@ mod key;
 mod redis;
 mod single_flight;
 
-pub(crate) use entry::Entry;
-pub(crate) use figures::Figures;
-pub(crate) use key::{Key, KeyBuilder};
+pub(crate) use entry::CacheEntry;
+pub(crate) use figures::CacheFigures;
+pub(crate) use key::{CacheKey, KeyBuilder};
 pub(crate) use single_flight::{AnswerHead, FailedAnswer, Follower, FollowerEvent, Leader};
 
 use ahash::AHashMap;
@@ -31,30 +31,30 @@ const LARGEST_SHARE: usize = 8;
 
 /// A shelf that several nodes share. Each call has a deadline of its own; failing is a miss.
 #[async_trait::async_trait]
-pub(crate) trait Shared: Send + Sync + std::fmt::Debug {
-    async fn get(&self, key: &Key) -> Option<Vec<u8>>;
-    async fn put(&self, key: &Key, value: Vec<u8>, keep: Duration);
+pub(crate) trait SharedCache: Send + Sync + std::fmt::Debug {
+    async fn get(&self, key: &CacheKey) -> Option<Vec<u8>>;
+    async fn put(&self, key: &CacheKey, value: Vec<u8>, keep: Duration);
 }
 
 #[derive(Clone, Debug)]
 struct EntryWeight;
 
-impl Weighter<Key, Arc<Entry>> for EntryWeight {
-    fn weight(&self, _: &Key, entry: &Arc<Entry>) -> u64 {
+impl Weighter<CacheKey, Arc<CacheEntry>> for EntryWeight {
+    fn weight(&self, _: &CacheKey, entry: &Arc<CacheEntry>) -> u64 {
         entry.weight() as u64
     }
 }
 
 /// What was found for a call.
-pub(crate) enum Found {
-    Hit(Arc<Entry>),
+pub(crate) enum CacheOutcome {
+    Hit(Arc<CacheEntry>),
     /// Nobody asked this yet: the caller goes upstream, and others wait for what it brings.
     Leader(Leader),
     /// Somebody is asking upstream just now.
     Follower(Follower),
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for CacheOutcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Hit(_) => "Hit",
@@ -67,9 +67,9 @@ impl std::fmt::Debug for Found {
 /// The process's one cache of answers.
 #[derive(Debug)]
 pub(crate) struct AnswerCache {
-    shelf: Cache<Key, Arc<Entry>, EntryWeight>,
-    shared: Option<Arc<dyn Shared>>,
-    flights: Vec<Mutex<AHashMap<Key, Arc<SingleFlight>>>>,
+    shelf: Cache<CacheKey, Arc<CacheEntry>, EntryWeight>,
+    shared: Option<Arc<dyn SharedCache>>,
+    flights: Vec<Mutex<AHashMap<CacheKey, Arc<SingleFlight>>>>,
     largest: usize,
     most: u64,
     collapsed: AtomicU64,
@@ -77,7 +77,7 @@ pub(crate) struct AnswerCache {
 
 impl AnswerCache {
     /// `most` in bytes; 0 keeps nothing, yet still joins equal calls.
-    pub(crate) fn new(most: usize, shared: Option<Arc<dyn Shared>>) -> Arc<Self> {
+    pub(crate) fn new(most: usize, shared: Option<Arc<dyn SharedCache>>) -> Arc<Self> {
         let guess = (most / 4096).clamp(16, 1 << 20);
         Arc::new(Self {
             shelf: Cache::with_weighter(guess, most as u64, EntryWeight),
@@ -90,36 +90,42 @@ impl AnswerCache {
     }
 
     /// `fresh`: the caller wants an upstream call of its own, and its answer to be kept.
-    pub(crate) async fn find(self: &Arc<Self>, key: Key, keep: Duration, fresh: bool, now: Timestamp) -> Found {
+    pub(crate) async fn find(
+        self: &Arc<Self>,
+        key: CacheKey,
+        keep: Duration,
+        fresh: bool,
+        now: Timestamp,
+    ) -> CacheOutcome {
         if fresh {
-            return Found::Leader(Leader::new(self.clone(), key, keep, None));
+            return CacheOutcome::Leader(Leader::new(self.clone(), key, keep, None));
         }
         if let Some(entry) = self.kept(&key, now) {
-            return Found::Hit(entry);
+            return CacheOutcome::Hit(entry);
         }
         if let Some(entry) = self.fetch(&key, now).await {
-            return Found::Hit(entry);
+            return CacheOutcome::Hit(entry);
         }
         let mut flights = self.flights[usize::from(key.0[0]) % SHARDS].lock();
         if let Some(flight) = flights.get(&key) {
             self.collapsed.fetch_add(1, Ordering::Relaxed);
-            return Found::Follower(Follower::new(flight.clone()));
+            return CacheOutcome::Follower(Follower::new(flight.clone()));
         }
         // What was being asked when we looked may have been kept since.
         if let Some(entry) = self.kept(&key, now) {
-            return Found::Hit(entry);
+            return CacheOutcome::Hit(entry);
         }
         let flight = Arc::new(SingleFlight::default());
         flights.insert(key, flight.clone());
-        Found::Leader(Leader::new(self.clone(), key, keep, Some(flight)))
+        CacheOutcome::Leader(Leader::new(self.clone(), key, keep, Some(flight)))
     }
 
     /// Makes a leader that nobody follows, for a caller whose followed call brought nothing.
-    pub(crate) fn lead_alone(self: &Arc<Self>, key: Key, keep: Duration) -> Leader {
+    pub(crate) fn lead_alone(self: &Arc<Self>, key: CacheKey, keep: Duration) -> Leader {
         Leader::new(self.clone(), key, keep, None)
     }
 
-    fn kept(&self, key: &Key, now: Timestamp) -> Option<Arc<Entry>> {
+    fn kept(&self, key: &CacheKey, now: Timestamp) -> Option<Arc<CacheEntry>> {
         let entry = self.shelf.get(key)?;
         if entry.expires > now {
             return Some(entry);
@@ -128,9 +134,9 @@ impl AnswerCache {
         None
     }
 
-    async fn fetch(&self, key: &Key, now: Timestamp) -> Option<Arc<Entry>> {
+    async fn fetch(&self, key: &CacheKey, now: Timestamp) -> Option<Arc<CacheEntry>> {
         let bytes = self.shared.as_ref()?.get(key).await?;
-        let entry = Arc::new(Entry::decode(bytes)?);
+        let entry = Arc::new(CacheEntry::decode(bytes)?);
         if entry.expires <= now {
             return None;
         }
@@ -138,7 +144,7 @@ impl AnswerCache {
         Some(entry)
     }
 
-    fn keep(&self, key: Key, entry: &Arc<Entry>) -> bool {
+    fn keep(&self, key: CacheKey, entry: &Arc<CacheEntry>) -> bool {
         let fits = entry.weight() <= self.largest;
         if fits {
             self.shelf.insert(key, entry.clone());
@@ -147,7 +153,7 @@ impl AnswerCache {
     }
 
     /// Others find the entry from now on; the shared shelf is told by the caller, after its client has its answer.
-    fn land(&self, key: &Key, flight: Option<&Arc<SingleFlight>>) {
+    fn land(&self, key: &CacheKey, flight: Option<&Arc<SingleFlight>>) {
         let Some(flight) = flight else { return };
         let mut flights = self.flights[usize::from(key.0[0]) % SHARDS].lock();
         if flights.get(key).is_some_and(|f| Arc::ptr_eq(f, flight)) {

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::mock::MockArgs;
-use crate::settings::{Effective, Flags, Settings, explained, read_file};
+use crate::settings::{Effective, Settings, SettingsFlags, explained, read_file};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -154,7 +154,7 @@ pub(crate) struct DocumentArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
-    pub(crate) flags: Flags,
+    pub(crate) flags: SettingsFlags,
     /// Settings file (TOML), keys as the flags without dashes in front
     #[arg(long, env = "GATEWAY_SETTINGS")]
     pub(crate) settings: Option<PathBuf>,
@@ -168,7 +168,7 @@ pub(crate) struct ServeArgs {
 
 /// Settings ready for use.
 #[derive(Debug)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedSettings {
     pub(crate) settings: Settings,
     pub(crate) effective: Vec<Effective>,
     pub(crate) upgrade: bool,
@@ -184,7 +184,7 @@ pub(crate) fn parse() -> (Cli, ArgMatches) {
 }
 
 impl ServeArgs {
-    pub(crate) fn resolve(mut self, matches: &ArgMatches) -> Result<Resolved, String> {
+    pub(crate) fn resolve(mut self, matches: &ArgMatches) -> Result<ResolvedSettings, String> {
         clock::set_ahead(self.clock_ahead);
         let file = read_file(self.settings.as_deref())?;
         self.flags.adopt_foreign_names()?;
@@ -195,6 +195,6 @@ impl ServeArgs {
         }
         let (settings, effective) = Settings::resolve(self.flags, file, Some(inner));
         settings.check()?;
-        Ok(Resolved { settings, effective, upgrade: self.upgrade })
+        Ok(ResolvedSettings { settings, effective, upgrade: self.upgrade })
     }
 }

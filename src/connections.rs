@@ -32,7 +32,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use worker::Work;
 
 /// What connections are served by.
-pub(crate) struct Setup {
+pub(crate) struct ConnectionSetup {
     pub(crate) listening: Arc<Listening>,
     pub(crate) seats: Arc<Seats>,
     pub(crate) clocks: Clocks,
@@ -43,11 +43,11 @@ pub(crate) struct Setup {
 }
 
 /// The door and its workers, each a service of one thread.
-pub(crate) fn services<A>(app: &Arc<A>, setup: Setup) -> Vec<Box<dyn ServiceWithDependents>>
+pub(crate) fn services<A>(app: &Arc<A>, setup: ConnectionSetup) -> Vec<Box<dyn ServiceWithDependents>>
 where
     A: HttpServerApp + Send + Sync + 'static,
 {
-    let Setup { listening, seats, clocks, workers, tls, upkeep } = setup;
+    let ConnectionSetup { listening, seats, clocks, workers, tls, upkeep } = setup;
     let mut places = Vec::new();
     let mut services: Vec<Box<dyn ServiceWithDependents>> = Vec::new();
     for number in 0..workers {

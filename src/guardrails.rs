@@ -32,7 +32,7 @@ use gateway_domain::Fault;
 use gateway_domain::config::Config;
 use gateway_domain::egress::Trusted;
 use gateway_domain::snapshot::{Org, SavedGuardrail};
-use gateway_guardrails::{Direction, Guardrail, Judged, Pending, Run, Subject};
+use gateway_guardrails::{Direction, Guardrail, GuardrailSubject, Judged, Pending, Run};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -80,7 +80,7 @@ impl Guardrails {
         &self,
         guarded: &TargetGuards,
         side: Direction,
-        subject: Subject,
+        subject: GuardrailSubject,
     ) -> Option<BesideHooks> {
         let guardrails = if side == Direction::Input { &guarded.input } else { &guarded.output };
         let guardrails: Vec<_> = guardrails.iter().filter(|g| g.actions().is_async).cloned().collect();

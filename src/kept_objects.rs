@@ -259,7 +259,7 @@ impl KeptObjectNotes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Shape;
+    use crate::metrics::MetricsOptions;
     use gateway_domain::Timestamp;
     use gateway_domain::ports::Fut;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -302,9 +302,9 @@ mod tests {
 
     async fn notes(bounds: KeptObjectBounds) -> (Arc<KeptObjectNotes>, Arc<Flighty>) {
         let url = gateway_store::DatabaseUrl::parse("sqlite::memory:").expect("a URL");
-        let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
+        let database = gateway_store::open(&url, &gateway_store::DatabaseOptions::default()).await.expect("opens");
         let store = Arc::new(Flighty { database, is_away: AtomicBool::new(false) });
-        let metrics = Metrics::new(Shape::default()).expect("metrics");
+        let metrics = Metrics::new(MetricsOptions::default()).expect("metrics");
         let notes = KeptObjectNotes::start(store.clone(), Handle::current(), &metrics, bounds).expect("registers");
         (notes, store)
     }

@@ -10,7 +10,7 @@ mod tests;
 pub(crate) use entry::KeptResponse;
 pub(crate) use figures::KeptResponseFigures;
 
-use crate::cache::{Key, KeyBuilder, Shared};
+use crate::cache::{CacheKey, KeyBuilder, SharedCache};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::ports::IdSeal;
@@ -32,7 +32,7 @@ pub(crate) struct ResponseOwner {
 
 impl ResponseOwner {
     /// `stem`: what a response's id and those of its items have in common.
-    fn place(self, stem: &str) -> Key {
+    fn place(self, stem: &str) -> CacheKey {
         let mut key = KeyBuilder::new();
         key.part(b"response").part(self.workspace.0.as_bytes()).part(self.key.0.as_bytes()).part(stem.as_bytes());
         key.finish()
@@ -42,8 +42,8 @@ impl ResponseOwner {
 #[derive(Clone, Debug)]
 struct ResponseWeight;
 
-impl Weighter<Key, Arc<KeptResponse>> for ResponseWeight {
-    fn weight(&self, _: &Key, response: &Arc<KeptResponse>) -> u64 {
+impl Weighter<CacheKey, Arc<KeptResponse>> for ResponseWeight {
+    fn weight(&self, _: &CacheKey, response: &Arc<KeptResponse>) -> u64 {
         response.weight() as u64
     }
 }
@@ -59,9 +59,9 @@ pub(crate) struct KeepBounds {
 
 /// The process's shelf of responses.
 pub(crate) struct KeptResponses {
-    shelf: Cache<Key, Arc<KeptResponse>, ResponseWeight>,
+    shelf: Cache<CacheKey, Arc<KeptResponse>, ResponseWeight>,
     /// What lies there is sealed.
-    shared: Option<Arc<dyn Shared>>,
+    shared: Option<Arc<dyn SharedCache>>,
     seal: Arc<dyn IdSeal>,
     bounds: KeepBounds,
 }
@@ -73,7 +73,7 @@ impl fmt::Debug for KeptResponses {
 }
 
 impl KeptResponses {
-    pub(crate) fn new(bounds: KeepBounds, shared: Option<Arc<dyn Shared>>, seal: Arc<dyn IdSeal>) -> Arc<Self> {
+    pub(crate) fn new(bounds: KeepBounds, shared: Option<Arc<dyn SharedCache>>, seal: Arc<dyn IdSeal>) -> Arc<Self> {
         let guess = (bounds.bytes / 16_384).clamp(16, 1 << 20);
         let shelf = Cache::with_weighter(guess, bounds.bytes as u64, ResponseWeight);
         Arc::new(Self { shelf, shared, seal, bounds })

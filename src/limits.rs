@@ -7,18 +7,18 @@ mod outlook;
 mod settle_queue;
 mod shared;
 
-pub(crate) use figures::Figures;
+pub(crate) use figures::LimitFigures;
 pub(crate) use outlook::LimitOutlook;
-pub(crate) use shared::Shared;
+pub(crate) use shared::SharedLimits;
 
 use crate::clock;
-use crate::peers::{Peers, Place};
+use crate::peers::{PeerRank, Peers};
 use figures::{By, Counts};
 use gateway_admin::Counting;
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Cause, Change, CounterOp, Counters, FailMode, Keep, Refusal, Take};
+use gateway_domain::counters::{Cause, Change, CounterOp, Counters, FailMode, Keep, LimitDecision, Refusal, Take};
 use gateway_policies::Ledger;
-use gateway_store::{RedisFailure, Verdict};
+use gateway_store::{CounterVerdict, RedisFailure};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Limits {
     ledger: Arc<Ledger>,
     peers: Peers,
-    shared: Option<Shared>,
+    shared: Option<SharedLimits>,
     counts: Arc<Counts>,
 }
 
@@ -36,7 +36,7 @@ impl Limits {
         Self { ledger, peers, shared: None, counts: Arc::default() }
     }
 
-    pub(crate) fn sharing(ledger: Arc<Ledger>, peers: Peers, shared: Shared) -> Self {
+    pub(crate) fn sharing(ledger: Arc<Ledger>, peers: Peers, shared: SharedLimits) -> Self {
         let counts = shared.counts().clone();
         Self { ledger, peers, shared: Some(shared), counts }
     }
@@ -98,7 +98,7 @@ impl Limits {
     }
 
     /// Redis is out of reach: as each limit says.
-    fn fall_back(&self, shared: &Shared, asks: &mut [CounterOp], now: Timestamp) -> Result<(), Refusal> {
+    fn fall_back(&self, shared: &SharedLimits, asks: &mut [CounterOp], now: Timestamp) -> Result<(), Refusal> {
         if let Some(at) = asks.iter().position(|ask| ask.fail == FailMode::Closed) {
             self.counts.decided(By::Closed);
             return Err(Refusal { at, cause: Cause::Away, taken: 0 });
@@ -121,7 +121,7 @@ impl Limits {
 
     async fn far(
         &self,
-        shared: &Shared,
+        shared: &SharedLimits,
         asks: &mut [CounterOp],
         (now, left): (Timestamp, Duration),
     ) -> Result<(), Refusal> {
@@ -130,16 +130,16 @@ impl Limits {
         let took = began.elapsed();
         self.counts.waited(took);
         match told {
-            Ok(Verdict::Granted) => {
+            Ok(CounterVerdict::Granted) => {
                 self.counts.decided(By::Redis);
                 self.ledger.mirror(asks);
                 Ok(())
             }
-            Ok(Verdict::Refused(refusal)) => {
+            Ok(CounterVerdict::Refused(refusal)) => {
                 self.counts.decided(By::Redis);
                 Err(refusal)
             }
-            Ok(Verdict::Stranger) => {
+            Ok(CounterVerdict::Stranger) => {
                 shared.leave();
                 self.fall_back(shared, asks, now)
             }
@@ -156,13 +156,13 @@ impl Limits {
 }
 
 impl Counters for Limits {
-    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, waited: Duration) -> Answer<'a> {
-        let Some(shared) = &self.shared else { return Answer::Now(self.near(asks, now)) };
+    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, waited: Duration) -> LimitDecision<'a> {
+        let Some(shared) = &self.shared else { return LimitDecision::Now(self.near(asks, now)) };
         let left = shared.deadline().saturating_sub(waited);
         if shared.is_open(now) && !left.is_zero() {
-            Answer::Later(Box::pin(self.far(shared, asks, (now, left))))
+            LimitDecision::Later(Box::pin(self.far(shared, asks, (now, left))))
         } else {
-            Answer::Now(self.fall_back(shared, asks, now))
+            LimitDecision::Now(self.fall_back(shared, asks, now))
         }
     }
 
@@ -182,7 +182,7 @@ impl Counters for Limits {
 }
 
 /// What all nodes count together by other means is not divided.
-const fn share(place: Place, limit: u64, keep: Keep) -> u64 {
+const fn share(place: PeerRank, limit: u64, keep: Keep) -> u64 {
     match keep {
         Keep::Shared => limit,
         Keep::Memory | Keep::Node => place.share(limit),

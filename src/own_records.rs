@@ -12,7 +12,7 @@ use gateway_records::writer::AwaitedRecords;
 #[derive(Clone, Debug)]
 pub(crate) struct OwnRecords {
     pub(crate) queue: AwaitedRecords,
-    pub(crate) rules: mask::Rules,
+    pub(crate) rules: mask::MaskRules,
     pub(crate) log_bodies: LogBodies,
 }
 
@@ -26,7 +26,7 @@ impl RecordIntake for OwnRecords {
         ToldUsage { usage, model }
     }
 
-    fn mask_rules(&self, status: u16) -> Option<&mask::Rules> {
+    fn mask_rules(&self, status: u16) -> Option<&mask::MaskRules> {
         let failed = status >= 400;
         let kept = match self.log_bodies {
             LogBodies::None => false,

@@ -9,7 +9,7 @@ pub(crate) struct Peers(Arc<AtomicU64>);
 
 /// This node among those that serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PeerRank {
     /// This one included; never 0.
     pub(crate) count: u32,
     /// This node's number among them: less than `count`, and another on each node.
@@ -23,11 +23,11 @@ impl Default for Peers {
 }
 
 impl Peers {
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> PeerRank {
         let both = self.0.load(Ordering::Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
         let (count, rank) = ((both >> 32) as u32, both as u32);
-        Place { count, rank }
+        PeerRank { count, rank }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -42,7 +42,7 @@ impl Peers {
     }
 }
 
-impl Place {
+impl PeerRank {
     /// What of a limit this node may let through. All shares together are the limit; only where it is smaller than
     /// the number of nodes each may still let one through.
     pub(crate) const fn share(self, limit: u64) -> u64 {
@@ -60,7 +60,7 @@ mod tests {
     fn shares_add_up_to_the_limit() {
         for count in 1..8 {
             for limit in [0, 1, 6, 7, 100, u64::MAX] {
-                let shares: Vec<u64> = (0..count).map(|rank| Place { count, rank }.share(limit)).collect();
+                let shares: Vec<u64> = (0..count).map(|rank| PeerRank { count, rank }.share(limit)).collect();
                 let sum: u128 = shares.iter().map(|s| u128::from(*s)).sum();
                 let expected = if limit == 0 { 0 } else { limit.max(u64::from(count)) };
                 assert_eq!(sum, u128::from(expected), "{limit} among {count}: {shares:?}");
@@ -72,8 +72,8 @@ mod tests {
     fn a_node_is_never_beyond_the_last() {
         let peers = Peers::default();
         peers.set(0, 7);
-        assert_eq!(peers.place(), Place { count: 1, rank: 0 });
+        assert_eq!(peers.place(), PeerRank { count: 1, rank: 0 });
         peers.set(3, 2);
-        assert_eq!((peers.place(), peers.count()), (Place { count: 3, rank: 2 }, 3));
+        assert_eq!((peers.place(), peers.count()), (PeerRank { count: 3, rank: 2 }, 3));
     }
 }

@@ -59,7 +59,7 @@ mod watch_row;
 
 pub(crate) use admission_guard::{AdmissionGuard, Bounds};
 pub(crate) use batch_watcher::BatchWatcher;
-pub(crate) use body::Budget;
+pub(crate) use body::BufferBudget;
 pub(crate) use control::ControlPlane;
 pub(crate) use cors::CorsOrigins;
 pub(crate) use credential_trial::CredentialTester;

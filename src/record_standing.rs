@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::health::HealthComponents;
 use crate::metrics::Metrics;
-use gateway_admin::Part;
+use gateway_admin::ComponentStatus;
 use gateway_records::writer::WriterTrouble;
 use gateway_store::journal::Depth;
 use serde_json::json;
@@ -22,12 +22,12 @@ pub(crate) fn report(parts: &HealthComponents, metrics: &Metrics, trouble: &Writ
         });
         // What is merely held for a replay goes without a loss.
         let full = || (behind.get().is_some() && is_nearly_full(&depth)).then(|| NEXT_TO_GO.to_owned());
-        Part::new("journal", facts).troubled(shedding.get().or_else(full))
+        ComponentStatus::new("journal", facts).troubled(shedding.get().or_else(full))
     });
     let (counts, away) = (metrics.clone(), away.clone());
     parts.add(move || {
         let lag = counts.store_lag(clock::now());
-        Part::new("log_store", json!({ "lag_seconds": lag, "stored": counts.stored() })).troubled(away.get())
+        ComponentStatus::new("log_store", json!({ "lag_seconds": lag, "stored": counts.stored() })).troubled(away.get())
     });
 }
 

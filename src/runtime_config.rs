@@ -7,7 +7,7 @@ use gateway_domain::catalog::Catalog;
 use gateway_domain::egress::Trusted;
 use gateway_domain::ports::{self, Changes, Vault};
 use gateway_domain::secret_source::SecretText;
-use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot, UsagePolicy, Workspace};
+use gateway_domain::snapshot::{Build, Policy, RowProblem, Snapshot, UsagePolicy, WorkspaceEntry};
 use gateway_domain::{PolicyId, SecretReferenceId, WorkspaceId};
 use gateway_policies::Index;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ struct IndexedPolicies {
 }
 
 impl IndexedPolicies {
-    fn of(workspace: &Workspace, old: Option<&Self>) -> Self {
+    fn of(workspace: &WorkspaceEntry, old: Option<&Self>) -> Self {
         let (rates, usages) = (workspace.policies(), workspace.usage_policies());
         let kept = old.filter(|o| Arc::ptr_eq(&o.rates, rates) && Arc::ptr_eq(&o.usages, usages));
         kept.cloned().unwrap_or_else(|| {

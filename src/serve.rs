@@ -30,7 +30,7 @@ mod watcher;
 
 use crate::batches::SharedBatches;
 use crate::bookings::{BatchWatches, BookedRecords, Bookings};
-use crate::cli::Resolved;
+use crate::cli::ResolvedSettings;
 use crate::connections::Descriptors;
 use crate::downloads::Downloads;
 use crate::explanations::Explainer;
@@ -46,8 +46,8 @@ use crate::outbound::Outbound;
 use crate::own_records::OwnRecords;
 use crate::peers::Peers;
 use crate::proxy::{
-    AdmissionGuard, Assignments, Bounds, Budget, CallParts, ControlPlane, CorsOrigins, CredentialTester, DeliveryParts,
-    Gateway, InlineConfigs, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
+    AdmissionGuard, Assignments, Bounds, BufferBudget, CallParts, ControlPlane, CorsOrigins, CredentialTester,
+    DeliveryParts, Gateway, InlineConfigs, LiveParts, OwnTokens, ProxySettings, ReplyNames, UnpricedCalls, known_key,
 };
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
@@ -89,8 +89,8 @@ fn control_runtime() -> Result<Runtime, String> {
 }
 
 /// `gateway serve`: returns only when start-up failed; a running gateway ends by its signals.
-pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
-    let Resolved { settings, upgrade, effective } = resolved;
+pub(crate) fn run(resolved: ResolvedSettings) -> Result<(), String> {
+    let ResolvedSettings { settings, upgrade, effective } = resolved;
     telemetry::init(settings.log_format, &settings.log_level)?;
     let descriptors = Descriptors::raise();
     claim_ports(&settings, upgrade)?;
@@ -106,7 +106,7 @@ pub(crate) fn run(resolved: Resolved) -> Result<(), String> {
     let recording = recording::start(&settings, &booted, reported, counting, &control)?;
     let Recording { records, own, writer, accounts, booked_records, door, rows } = recording;
     limits.open();
-    let budget = Budget::new(settings.max_buffered_bytes.0, settings.max_body.0);
+    let budget = BufferBudget::new(settings.max_buffered_bytes.0, settings.max_body.0);
     let process = Process::new(booted.live.clone(), metrics.clone(), flight.clone(), budget.clone(), limits.clone());
     let process = Arc::new(process.with_sticks(sticks.clone()).with_parts(parts.clone()));
     exporter.into_iter().for_each(|exporter| exporter.start(control.handle(), process.family_reader()));
@@ -313,7 +313,7 @@ impl Calling {
 fn delivery(
     settings: &Arc<ProxySettings>,
     names: &Arc<ReplyNames>,
-    budget: &Arc<Budget>,
+    budget: &Arc<BufferBudget>,
     control: &Runtime,
 ) -> DeliveryParts {
     DeliveryParts {
@@ -344,7 +344,7 @@ fn start_admin(
     router: &axum::Router,
 ) -> Result<admin_port::StopAdmin, String> {
     let (live, aliases) = (booted.live.clone(), aliases(settings));
-    let rules = admin_port::Rules {
+    let rules = admin_port::AdminPortRules {
         clocks: proxy_port::clocks(settings),
         body: settings.body_timeout.0,
         idle: settings.idle_timeout.0,
@@ -452,12 +452,12 @@ fn proxy_settings(settings: &Settings, booted: &Booted) -> Result<ProxySettings,
     })
 }
 
-fn log_headers(settings: &Settings) -> mask::Rules {
-    mask::Rules { hashed: names(&settings.log_headers_hashed), shown: names(&settings.log_headers_shown) }
+fn log_headers(settings: &Settings) -> mask::MaskRules {
+    mask::MaskRules { hashed: names(&settings.log_headers_hashed), shown: names(&settings.log_headers_shown) }
 }
 
 /// `gateway check`: everything that start-up does short of listening.
-pub(crate) fn check(resolved: &Resolved) -> Result<(), String> {
+pub(crate) fn check(resolved: &ResolvedSettings) -> Result<(), String> {
     let mut text = String::new();
     for e in &resolved.effective {
         text.push_str(&format!("{:<26} {:<44} {}\n", e.name.replace('_', "-"), e.value, e.source));
@@ -476,7 +476,7 @@ pub(crate) fn check(resolved: &Resolved) -> Result<(), String> {
 }
 
 /// `gateway migrate`.
-pub(crate) fn migrate(resolved: &Resolved) -> Result<(), String> {
+pub(crate) fn migrate(resolved: &ResolvedSettings) -> Result<(), String> {
     let control = control_runtime()?;
     control.block_on(boot::migrate(&resolved.settings))?;
     telemetry::print("the database is at this version's schema\n");
@@ -500,7 +500,7 @@ pub(crate) fn detached(settings: &Settings) -> Result<(Runtime, App), String> {
 }
 
 /// `gateway keys new-admin`: for whoever can read the database and the master key.
-pub(crate) fn new_admin_key(resolved: &Resolved) -> Result<(), String> {
+pub(crate) fn new_admin_key(resolved: &ResolvedSettings) -> Result<(), String> {
     let control = control_runtime()?;
     let key = control.block_on(boot::new_admin_key(&resolved.settings))?;
     telemetry::print(&format!("{key}\n"));
@@ -508,7 +508,7 @@ pub(crate) fn new_admin_key(resolved: &Resolved) -> Result<(), String> {
 }
 
 /// `gateway keys rotate-signing`.
-pub(crate) fn rotate_signing_key(resolved: &Resolved, at_once: bool) -> Result<(), String> {
+pub(crate) fn rotate_signing_key(resolved: &ResolvedSettings, at_once: bool) -> Result<(), String> {
     let control = control_runtime()?;
     let name = control.block_on(boot::rotate_signing_key(&resolved.settings, at_once))?;
     telemetry::print(&format!("Access tokens are signed with the key {name} from now on.\n"));
@@ -516,7 +516,7 @@ pub(crate) fn rotate_signing_key(resolved: &Resolved, at_once: bool) -> Result<(
 }
 
 /// `gateway keys rotate-master`.
-pub(crate) fn rotate_master_key(resolved: &Resolved, to: &Path) -> Result<(), String> {
+pub(crate) fn rotate_master_key(resolved: &ResolvedSettings, to: &Path) -> Result<(), String> {
     telemetry::init(resolved.settings.log_format, &resolved.settings.log_level)?;
     let control = control_runtime()?;
     let done = control.block_on(boot::rotate_master_key(&resolved.settings, to))?;

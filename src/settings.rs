@@ -5,10 +5,10 @@ pub(crate) mod aws;
 pub(crate) mod mcp;
 
 pub(crate) use crate::units::LogBodies;
-use crate::units::{ListenAddress, ListenAddresses, Size, Span};
+use crate::units::{ListenAddress, ListenAddresses, Size, TimeSpan};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use gateway_admin::Setting;
+use gateway_admin::ProcessSetting;
 use mcp::McpFile;
 use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
@@ -51,7 +51,7 @@ macro_rules! shown_by_display {
 }
 shown_by_display!(
     String,
-    Span = "DURATION",
+    TimeSpan = "DURATION",
     Size = "SIZE",
     LogBodies,
     u64,
@@ -121,8 +121,8 @@ pub(crate) struct Effective {
 
 impl Effective {
     /// The setting as the admin port tells it, with hyphens in its name.
-    pub(crate) fn told(&self) -> Setting {
-        Setting { name: self.name.replace('_', "-"), value: self.value.clone(), source: self.source }
+    pub(crate) fn told(&self) -> ProcessSetting {
+        ProcessSetting { name: self.name.replace('_', "-"), value: self.value.clone(), source: self.source }
     }
 }
 
@@ -160,7 +160,7 @@ macro_rules! settings {
         /// What the command line, the environment or the file may say; all optional.
         #[derive(Debug, Default, clap::Args, Deserialize)]
         #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-        pub(crate) struct Flags {
+        pub(crate) struct SettingsFlags {
             $(
                 $(#[doc = $doc])+
                 #[arg(long, env = $env, hide_env_values = true, help_heading = $heading, value_delimiter = None)]
@@ -187,7 +187,11 @@ macro_rules! settings {
 
         impl Settings {
             /// Merges what was given over the defaults, and tells where each value came from.
-            pub(crate) fn resolve(flags: Flags, file: Flags, matches: Option<&ArgMatches>) -> (Self, Vec<Effective>) {
+            pub(crate) fn resolve(
+                flags: SettingsFlags,
+                file: SettingsFlags,
+                matches: Option<&ArgMatches>,
+            ) -> (Self, Vec<Effective>) {
                 let mut effective = Vec::new();
                 let settings = Self {$(
                     $name: {
@@ -271,9 +275,9 @@ settings! {
     /// redis://[user:password@]host:port[/db], rediss:// for TLS, several with commas for a cluster: shared counters and cache
     redis_url: [Option<String>] as Option<String> = None, "GATEWAY_REDIS_URL" in "Storage", secret true;
     /// Longest wait for an answer of Redis on a request's path
-    redis_timeout: [Option<Span>] as Span = Span::millis(100), "GATEWAY_REDIS_TIMEOUT" in "Storage";
+    redis_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::millis(100), "GATEWAY_REDIS_TIMEOUT" in "Storage";
     /// How often a node asks the database for changes
-    config_poll: [Option<Span>] as Span = Span::millis(500), "GATEWAY_CONFIG_POLL" in "Storage";
+    config_poll: [Option<TimeSpan>] as TimeSpan = TimeSpan::millis(500), "GATEWAY_CONFIG_POLL" in "Storage";
     /// Admin key of the first organisation, first run only, at least 32 characters [default: generated, printed once]
     bootstrap_admin_key: [Option<String>] as Option<String> = None, "GATEWAY_BOOTSTRAP_ADMIN_KEY" in "Storage", secret true;
     /// Workspace key of the first workspace, first run only, at least 32 characters [default: generated, printed once]
@@ -286,7 +290,7 @@ settings! {
     /// Answers kept in memory by the response cache, in bytes; 0 keeps none
     cache_max: [Option<Size>] as Size = Size::mib(128), "GATEWAY_CACHE_MAX" in "Limits";
     /// How long a response is kept that was made of an answer of a provider without the Responses API, for clients that go on from it by its id; 0 keeps none
-    responses_keep: [Option<Span>] as Span = Span::secs(3600), "GATEWAY_RESPONSES_KEEP" in "Limits";
+    responses_keep: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(3600), "GATEWAY_RESPONSES_KEEP" in "Limits";
     /// Bytes of such responses in memory; the oldest go first
     responses_keep_max: [Option<Size>] as Size = Size::mib(64), "GATEWAY_RESPONSES_KEEP_MAX" in "Limits";
     /// Requests served at once, over all connections; more are 503. 0 is no limit
@@ -324,7 +328,7 @@ settings! {
     azure_token_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_AZURE_TOKEN_FILE" in "Clouds";
 
     /// How often secrets of managers are read again, about
-    secret_refresh: [Option<Span>] as Span = Span::secs(300), "GATEWAY_SECRET_REFRESH" in "Secrets";
+    secret_refresh: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_SECRET_REFRESH" in "Secrets";
     /// Let secret references of organisations sign in as this machine (cloud roles, managed identities, a cluster's token)
     secret_machine_identity: [Option<bool>] as bool = false, "GATEWAY_SECRET_MACHINE_IDENTITY" in "Secrets";
     /// Let secret references name variables of the environment that begin so [default: none]
@@ -335,60 +339,60 @@ settings! {
     kubernetes_token_file: [Option<PathBuf>] as PathBuf = PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount/token"), "GATEWAY_KUBERNETES_TOKEN_FILE" in "Secrets";
 
     /// Longest wait for a whole head from the client, from its first byte; for a TLS or HTTP/2 handshake too
-    client_header_timeout: [Option<Span>] as Span = Span::secs(10), "GATEWAY_CLIENT_HEADER_TIMEOUT" in "Clocks";
+    client_header_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(10), "GATEWAY_CLIENT_HEADER_TIMEOUT" in "Clocks";
     /// Longest silence of a new connection before its first byte
-    client_idle_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_CLIENT_IDLE_TIMEOUT" in "Clocks";
+    client_idle_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_CLIENT_IDLE_TIMEOUT" in "Clocks";
     /// Longest silence of a connection between requests; keep it longer than that of the balancer before the gateway
-    keepalive_timeout: [Option<Span>] as Span = Span::secs(75), "GATEWAY_KEEPALIVE_TIMEOUT" in "Clocks";
+    keepalive_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(75), "GATEWAY_KEEPALIVE_TIMEOUT" in "Clocks";
     /// Longest wait for a body from the client
-    body_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BODY_TIMEOUT" in "Clocks";
+    body_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_BODY_TIMEOUT" in "Clocks";
     /// Longest wait for a connection to an upstream
-    connect_timeout: [Option<Span>] as Span = Span::secs(5), "GATEWAY_CONNECT_TIMEOUT" in "Clocks";
+    connect_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(5), "GATEWAY_CONNECT_TIMEOUT" in "Clocks";
     /// Longest wait for the head of an upstream's answer
-    first_byte_timeout: [Option<Span>] as Span = Span::secs(300), "GATEWAY_FIRST_BYTE_TIMEOUT" in "Clocks";
+    first_byte_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_FIRST_BYTE_TIMEOUT" in "Clocks";
     /// Longest silence inside an upstream's answer, and of a client that does not read
-    idle_timeout: [Option<Span>] as Span = Span::secs(120), "GATEWAY_IDLE_TIMEOUT" in "Clocks";
+    idle_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(120), "GATEWAY_IDLE_TIMEOUT" in "Clocks";
     /// Longest time for a whole request, all attempts together. 0 is no limit
-    total_timeout: [Option<Span>] as Span = Span::secs(0), "GATEWAY_TOTAL_TIMEOUT" in "Clocks";
+    total_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(0), "GATEWAY_TOTAL_TIMEOUT" in "Clocks";
     /// Longest time that a stream's head is held back for its first content
-    stream_hold: [Option<Span>] as Span = Span::secs(10), "GATEWAY_STREAM_HOLD" in "Clocks";
+    stream_hold: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(10), "GATEWAY_STREAM_HOLD" in "Clocks";
     /// Silence of a provider inside a stream after which the client gets a comment. 0 is never
-    stream_keepalive: [Option<Span>] as Span = Span::secs(15), "GATEWAY_STREAM_KEEPALIVE" in "Clocks";
+    stream_keepalive: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(15), "GATEWAY_STREAM_KEEPALIVE" in "Clocks";
     /// Longest silence of an MCP server inside a call
-    mcp_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_MCP_TIMEOUT" in "Clocks";
+    mcp_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_MCP_TIMEOUT" in "Clocks";
     /// Longest time for a call of an MCP server, however much it says
-    mcp_max_time: [Option<Span>] as Span = Span::secs(900), "GATEWAY_MCP_MAX_TIME" in "Clocks";
+    mcp_max_time: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(900), "GATEWAY_MCP_MAX_TIME" in "Clocks";
     /// How often an MCP server is asked again what it offers; 0 asks only when somebody wants it
-    mcp_sync_interval: [Option<Span>] as Span = Span::secs(900), "GATEWAY_MCP_SYNC_INTERVAL" in "Clocks";
+    mcp_sync_interval: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(900), "GATEWAY_MCP_SYNC_INTERVAL" in "Clocks";
     /// How long a list of an MCP server that keeps no sessions is kept, if the server does not say otherwise; 0 keeps none
-    mcp_list_ttl: [Option<Span>] as Span = Span::secs(60), "GATEWAY_MCP_LIST_TTL" in "Clocks";
+    mcp_list_ttl: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_MCP_LIST_TTL" in "Clocks";
     /// How long a connection to an MCP server over SSE or to a program stays open that nobody uses
-    mcp_connection_idle: [Option<Span>] as Span = Span::secs(300), "GATEWAY_MCP_CONNECTION_IDLE" in "Clocks";
+    mcp_connection_idle: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_MCP_CONNECTION_IDLE" in "Clocks";
     /// How long a session with an MCP server lasts
-    mcp_session_ttl: [Option<Span>] as Span = Span::secs(86_400), "GATEWAY_MCP_SESSION_TTL" in "Clocks";
+    mcp_session_ttl: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(86_400), "GATEWAY_MCP_SESSION_TTL" in "Clocks";
 
     /// Longest silence of a realtime session, in both directions
-    realtime_idle: [Option<Span>] as Span = Span::secs(900), "GATEWAY_REALTIME_IDLE" in "Clocks";
+    realtime_idle: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(900), "GATEWAY_REALTIME_IDLE" in "Clocks";
     /// Longest time for a realtime session, however much it says
-    realtime_max_time: [Option<Span>] as Span = Span::secs(7200), "GATEWAY_REALTIME_MAX_TIME" in "Clocks";
+    realtime_max_time: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(7200), "GATEWAY_REALTIME_MAX_TIME" in "Clocks";
 
     /// How long a node that runs a batch and fell silent is waited for, before another goes on
-    batch_lease: [Option<Span>] as Span = Span::secs(90), "GATEWAY_BATCH_LEASE" in "Batches";
+    batch_lease: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(90), "GATEWAY_BATCH_LEASE" in "Batches";
     /// Lines of one batch that are under way at once
     batch_parallel: [Option<usize>] as usize = 25, "GATEWAY_BATCH_PARALLEL" in "Batches";
     /// How often a provider is asked how a batch stands that it runs for the gateway
-    batch_poll: [Option<Span>] as Span = Span::secs(60), "GATEWAY_BATCH_POLL" in "Batches";
+    batch_poll: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_BATCH_POLL" in "Batches";
     /// How soon a batch that a client made at a provider is looked at, so that it is counted though nobody else looks; 0 is never
-    batch_watch: [Option<Span>] as Span = Span::secs(300), "GATEWAY_BATCH_WATCH" in "Batches";
+    batch_watch: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_BATCH_WATCH" in "Batches";
     /// For how long such a batch is looked at
-    batch_watch_time: [Option<Span>] as Span = Span::secs(8 * 86_400), "GATEWAY_BATCH_WATCH_TIME" in "Batches";
+    batch_watch_time: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(8 * 86_400), "GATEWAY_BATCH_WATCH_TIME" in "Batches";
     /// Times that a line of a batch is asked again after a 429 or 5xx of its provider, or no answer
     batch_retries: [Option<u64>] as u64 = 3, "GATEWAY_BATCH_RETRIES" in "Batches";
 
     /// After SIGTERM: how long listeners stay open with readiness at 503
-    shutdown_delay: [Option<Span>] as Span = Span::secs(0), "GATEWAY_SHUTDOWN_DELAY" in "Shutdown and upgrade";
+    shutdown_delay: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(0), "GATEWAY_SHUTDOWN_DELAY" in "Shutdown and upgrade";
     /// After listeners closed: longest wait for requests in flight
-    drain_timeout: [Option<Span>] as Span = Span::secs(60), "GATEWAY_DRAIN_TIMEOUT" in "Shutdown and upgrade";
+    drain_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_DRAIN_TIMEOUT" in "Shutdown and upgrade";
     /// Socket that listeners are handed over on
     upgrade_sock: [Option<PathBuf>] as PathBuf = PathBuf::from("/tmp/gateway-upgrade.sock"), "GATEWAY_UPGRADE_SOCK" in "Shutdown and upgrade";
 
@@ -406,7 +410,7 @@ settings! {
     /// Where alerts of budgets are sent as JSON [default: only the audit trail]
     alert_webhook: [Option<String>] as Option<String> = None, "GATEWAY_ALERT_WEBHOOK" in "Records", secret true;
     /// How often alert rules are looked at
-    alert_interval: [Option<Span>] as Span = Span::secs(60), "GATEWAY_ALERT_INTERVAL" in "Records";
+    alert_interval: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_ALERT_INTERVAL" in "Records";
     /// Server that takes mails of alerts: smtps://user:password@host, or smtp://host:587?tls=required
     smtp_url: [Option<String>] as Option<String> = None, "GATEWAY_SMTP_URL" in "Records", secret true;
     /// Address that mails of alerts come from; needed with --smtp-url
@@ -431,7 +435,7 @@ settings! {
     /// Headers for the collector: name=value,name=value
     otlp_headers: [Option<String>] as Option<String> = None, "GATEWAY_OTLP_HEADERS" in "Telemetry", secret true;
     /// How often metrics are sent to the collector
-    otlp_interval: [Option<Span>] as Span = Span::secs(15), "GATEWAY_OTLP_INTERVAL" in "Telemetry";
+    otlp_interval: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(15), "GATEWAY_OTLP_INTERVAL" in "Telemetry";
     /// Share of traces that begin here which are exported; those that a client began are as it says
     otlp_sample: [Option<f64>] as f64 = 1.0, "GATEWAY_OTLP_SAMPLE" in "Telemetry";
     /// Attributes of the resource, beside service.name and the like: name=value,name=value
@@ -464,14 +468,14 @@ fn one_or_more<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> Result<O
 }
 
 /// Reads a settings file; `None` gives an empty one.
-pub(crate) fn read_file(path: Option<&Path>) -> Result<Flags, String> {
-    let Some(path) = path else { return Ok(Flags::default()) };
+pub(crate) fn read_file(path: Option<&Path>) -> Result<SettingsFlags, String> {
+    let Some(path) = path else { return Ok(SettingsFlags::default()) };
     let text =
         std::fs::read_to_string(path).map_err(|e| format!("cannot read settings file {}: {e}", path.display()))?;
     toml::from_str(&text).map_err(|e| format!("settings file {}: {e}", path.display()))
 }
 
-impl Flags {
+impl SettingsFlags {
     /// Names of the contract and of Azure's platforms count as environment values of the flags that nobody gave.
     pub(crate) fn adopt_foreign_names(&mut self) -> Result<(), String> {
         #[expect(clippy::disallowed_methods, reason = "this module is the one that reads the environment")]

@@ -4,11 +4,11 @@
 use crate::clock;
 use crate::health::HealthComponents;
 use crate::ids;
-use crate::metrics::{Metrics, Shape, labels};
-use crate::otlp::{self, Exporter, Otlp, Target};
+use crate::metrics::{Metrics, MetricsOptions, labels};
+use crate::otlp::{self, Exporter, Otlp, OtlpTarget};
 use crate::outbound::Outbound;
 use crate::settings::{LogFormat, Settings};
-use gateway_admin::Part;
+use gateway_admin::ComponentStatus;
 use gateway_domain::egress::Trusted;
 use serde_json::json;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -65,7 +65,7 @@ pub(crate) fn print(text: &str) {
 pub(crate) fn metrics(settings: &Settings) -> Result<Metrics, String> {
     let listed = settings.metrics_const_labels.join(",");
     let constant = otlp::pairs(&listed).ok_or("--metrics-const-labels must be name=value,name=value")?;
-    let shape = Shape {
+    let shape = MetricsOptions {
         extra: labels::parse(&settings.metrics_labels)?,
         constant: constant.into_iter().collect(),
         conventions: settings.otlp_endpoint.is_some(),
@@ -85,7 +85,7 @@ pub(crate) fn otlp(
         otlp::pairs(&settings.otlp_resource.join(",")).ok_or("--otlp-resource must be name=value,name=value")?;
     let resource = otlp::resource("gateway", ids::next(clock::now()), given);
     let (headers, interval) = (settings.otlp_headers.as_deref(), settings.otlp_interval.0);
-    let mut target = Target::parse(endpoint, headers, interval, resource, clock::now)?;
+    let mut target = OtlpTarget::parse(endpoint, headers, interval, resource, clock::now)?;
     if settings.tls_cert.is_some() {
         target.scheme = "https";
     }
@@ -95,7 +95,7 @@ pub(crate) fn otlp(
     parts.add(move || {
         let now = state();
         let facts = json!({ "records": now.waiting, "exported": now.exported, "dropped": now.dropped });
-        Part::new("otlp", facts).troubled(now.trouble)
+        ComponentStatus::new("otlp", facts).troubled(now.trouble)
     });
     Ok(Some(made))
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// A duration; `0` where a setting allows it means "no limit".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(pub(crate) Duration);
+pub(crate) struct TimeSpan(pub(crate) Duration);
 
-impl Span {
+impl TimeSpan {
     pub(crate) const fn secs(n: u64) -> Self {
         Self(Duration::from_secs(n))
     }
@@ -25,7 +25,7 @@ impl Span {
     }
 }
 
-impl FromStr for Span {
+impl FromStr for TimeSpan {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
@@ -43,7 +43,7 @@ impl FromStr for Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.0.as_millis();
         if ms.is_multiple_of(1000) { write!(f, "{}s", ms / 1000) } else { write!(f, "{ms}ms") }
@@ -207,7 +207,7 @@ fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(d: D) -> Resul
     text.parse().map_err(serde::de::Error::custom)
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         from_text(d)
     }
@@ -225,11 +225,13 @@ mod tests {
 
     #[test]
     fn spans() {
-        assert_eq!("500ms".parse(), Ok(Span::millis(500)));
-        assert_eq!("30".parse(), Ok(Span::secs(30)));
-        assert_eq!("2h".parse(), Ok(Span::secs(7200)));
-        assert!("soon".parse::<Span>().is_err() && "5d".parse::<Span>().is_err() && "".parse::<Span>().is_err());
-        assert_eq!(Span::millis(1500).to_string(), "1500ms");
+        assert_eq!("500ms".parse(), Ok(TimeSpan::millis(500)));
+        assert_eq!("30".parse(), Ok(TimeSpan::secs(30)));
+        assert_eq!("2h".parse(), Ok(TimeSpan::secs(7200)));
+        assert!(
+            "soon".parse::<TimeSpan>().is_err() && "5d".parse::<TimeSpan>().is_err() && "".parse::<TimeSpan>().is_err()
+        );
+        assert_eq!(TimeSpan::millis(1500).to_string(), "1500ms");
     }
 
     #[test]

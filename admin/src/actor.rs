@@ -12,7 +12,7 @@ use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::model_reach::ModelReach;
 use gateway_domain::resource::person::{OrgRole, WorkspaceRole};
 use gateway_domain::scope::{Scope, Scopes};
-use gateway_domain::snapshot::{Key, Snapshot, Workspace};
+use gateway_domain::snapshot::{Key, Snapshot, WorkspaceEntry};
 use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::time::Timestamp;
 use gateway_domain::token::{self, TokenError};
@@ -191,7 +191,7 @@ impl Actor {
     }
 
     /// One of its organisation, whether it may act there or not.
-    pub(crate) fn find<'s>(&self, snapshot: &'s Snapshot, given: &str) -> Option<&'s Arc<Workspace>> {
+    pub(crate) fn find<'s>(&self, snapshot: &'s Snapshot, given: &str) -> Option<&'s Arc<WorkspaceEntry>> {
         let found = match given.parse() {
             Ok(id) => snapshot.workspace(id),
             Err(_) => snapshot.workspaces().find(|w| w.org == self.org && &*w.slug == given),

@@ -10,13 +10,13 @@ mod question;
 
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use http::Method;
 use measure::{Stat, SumMeasure};
 use question::{SumsAsked, VIEW, sums};
 use serde_json::{Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const CACHE: &str = "Tell what the response cache did in a time";
     let summary = authed(Method::GET, "/analytics/summary/cache", VIEW, CACHE, cache_summary);
     let summary = summary.asks(&filter::OF_ANALYTICS);
@@ -30,7 +30,7 @@ const CACHE_MEASURES: &[(&str, SumMeasure)] = &[
     ("cache_speedup", SumMeasure::SpeedUp),
 ];
 
-async fn cache_summary(call: Call) -> Result<Reply, Problem> {
+async fn cache_summary(call: AdminCall) -> Result<AdminReply, Problem> {
     let parts = CACHE_MEASURES.iter().map(|(_, measure)| measure.parts()).collect();
     let (_, found) = sums(&call, |buckets| SumsAsked { edges: buckets.ends(), by: Vec::new(), parts }).await?;
     let stat = Stat::total(&found);
@@ -38,5 +38,5 @@ async fn cache_summary(call: Call) -> Result<Reply, Problem> {
     let told = CACHE_MEASURES.iter().map(|(name, measure)| ((*name).to_owned(), measure.shown(&stat, hidden)));
     let summary = Value::Object(told.collect());
     let told = json!({"object": "analytics-summary", "summary": summary, "partial": found.is_partial});
-    Ok(Reply::json(told))
+    Ok(AdminReply::json(told))
 }

@@ -4,7 +4,7 @@
 use crate::kept_accounts::KeptAccounts;
 use crate::wanted_syncs::WantedSyncs;
 use gateway_domain::catalog::Catalog;
-use gateway_domain::config::breaker::State;
+use gateway_domain::config::breaker::BreakerStatus;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
@@ -14,7 +14,7 @@ use gateway_domain::ports::{
     Standings, TokenCounts, Tokens, Vault,
 };
 use gateway_domain::secret_source::SecretOpenings;
-use gateway_domain::snapshot::{Build, SavedConfig};
+use gateway_domain::snapshot::{Build, ConfigEntry};
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -71,23 +71,23 @@ pub trait Status: Send + Sync {
     /// Prometheus text format 0.0.4.
     fn metrics(&self) -> String;
     /// Each part as it is now; asks nobody outside the process.
-    fn parts(&self) -> Vec<Part>;
+    fn parts(&self) -> Vec<ComponentStatus>;
     /// How the targets of a config stand that have a circuit breaker, in its order. Empty: nothing is known.
-    fn breakers(&self, _config: &SavedConfig, _now_ms: i64) -> Vec<State> {
+    fn breakers(&self, _config: &ConfigEntry, _now_ms: i64) -> Vec<BreakerStatus> {
         Vec::new()
     }
 }
 
 /// A part of the process, as the status page tells of it.
 #[derive(Clone, Debug, Default)]
-pub struct Part {
+pub struct ComponentStatus {
     pub name: &'static str,
     /// Why it does less than it should.
     pub trouble: Option<String>,
     pub facts: Map<String, Value>,
 }
 
-impl Part {
+impl ComponentStatus {
     /// `facts` is an object.
     pub fn new(name: &'static str, facts: Value) -> Self {
         let facts = if let Value::Object(facts) = facts { facts } else { Map::new() };
@@ -103,7 +103,7 @@ impl Part {
 
 /// A setting of the process, secrets blotted out.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct ProcessSetting {
     pub name: String,
     pub value: String,
     /// `flag`, `environment`, `file` or `default`.
@@ -247,7 +247,7 @@ pub struct App {
     /// The hash of the token with which a data plane elsewhere lists configs; `None`: there is none.
     pub data_service: Option<KeyHash>,
     /// What this process runs with.
-    pub settings: Arc<[Setting]>,
+    pub settings: Arc<[ProcessSetting]>,
     pub clock: fn() -> Timestamp,
     pub random: fn(&mut [u8]),
 }

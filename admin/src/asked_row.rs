@@ -5,7 +5,7 @@
 use crate::entity_tag::{TagList, of_answer, of_state};
 use crate::path_kind::{has_own_rules, names_one, subject};
 use crate::problem::{Problem, bad, stale};
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::ports::{Changes, Revision};
 use gateway_domain::resource::{Kind, Stored};
 use http::{HeaderMap, Method, header};
@@ -108,7 +108,7 @@ impl AskedRow {
     }
 
     /// The answer with its tag, or what stands for it where the client has seen it already.
-    pub(crate) fn answer(&self, method: &Method, reply: Reply) -> Result<Reply, Problem> {
+    pub(crate) fn answer(&self, method: &Method, reply: AdminReply) -> Result<AdminReply, Problem> {
         let row = self.state.lock().row;
         if *method != Method::GET && *method != Method::HEAD {
             // Where nothing was written nothing can have been lost; what was asked for is still no answer.
@@ -126,7 +126,7 @@ impl AskedRow {
         }
         let tag = of_answer(revision, &body);
         let seen = self.if_none_match.as_ref().is_some_and(|tags| tags.has(&tag));
-        Ok(if seen { Reply::unchanged(tag) } else { reply.tagged(tag) })
+        Ok(if seen { AdminReply::unchanged(tag) } else { reply.tagged(tag) })
     }
 }
 

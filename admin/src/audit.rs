@@ -1,9 +1,9 @@
 //! The audit trail as Admin keys read it: who did what, when, from where and with which request. Read only;
 //! rows are written with the change that they tell of; a change that was refused has one of its own.
 
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::resource::{Audit, AuditQuery};
 use gateway_domain::scope::Scope;
 use gateway_domain::time::Timestamp;
@@ -31,24 +31,24 @@ static KNOWN: &[&str] = &[
     "page_size",
 ];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("audit_logs.list")];
     vec![authed(Method::GET, "/audit-logs", LIST, "List what was changed, newest first", list).asks(KNOWN)]
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let Some(query) = read(&call)? else { return Ok(answer(0, &[])) };
     let page = call.app.history.audit(&query).await?;
     Ok(answer(page.total, &page.rows))
 }
 
-fn answer(total: u64, rows: &[Audit]) -> Reply {
+fn answer(total: u64, rows: &[Audit]) -> AdminReply {
     let records: Vec<Value> = rows.iter().map(record).collect();
-    Reply::json(json!({"object": "analytics-graph", "total": total, "records": records}))
+    AdminReply::json(json!({"object": "analytics-graph", "total": total, "records": records}))
 }
 
 /// `None`: asks for a country, which no row has.
-fn read(call: &Call) -> Result<Option<AuditQuery>, Problem> {
+fn read(call: &AdminCall) -> Result<Option<AuditQuery>, Problem> {
     let q = &call.query;
     let org = q.text("organisation_id").ok_or_else(|| bad("organisation_id", "is required"))?;
     if org != call.actor.org.to_string() {
@@ -83,7 +83,7 @@ fn read(call: &Call) -> Result<Option<AuditQuery>, Problem> {
     Ok(Some(query).filter(|_| !elsewhere))
 }
 
-fn time(q: &Query, name: &str) -> Result<Timestamp, Problem> {
+fn time(q: &QueryString, name: &str) -> Result<Timestamp, Problem> {
     let text = q.text(name).ok_or_else(|| bad(name, "is required"))?;
     text.parse().map_err(|rule: String| bad(name, rule))
 }

@@ -2,13 +2,13 @@
 //! elsewhere. Knows no batch: the port does.
 
 use crate::problem::{Problem, bad, conflict, internal, missing, not_built};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::ports::{NewOutput, OutputStays};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     // Whoever may make a batch may complete it, and so may a service that tells what became of calls.
     const WRITE: &[Scope] = &[Scope::named("completions.write"), Scope::named("logs.write")];
     vec![
@@ -26,14 +26,14 @@ struct ReplacedOutput {
     internal_output_file_id: Option<String>,
 }
 
-async fn replace(call: Call) -> Result<Reply, Problem> {
+async fn replace(call: AdminCall) -> Result<AdminReply, Problem> {
     let workspace = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let ReplacedOutput { internal_output_file_id: file } = call.body()?.read()?;
     let Some(outputs) = &call.app.batch_outputs else {
         return Err(not_built(call.method.as_str(), call.route.path));
     };
     let new = NewOutput { workspace, batch: call.var("id"), file: file.as_deref().unwrap_or_default() };
-    outputs.replace_output(new).await.map(Reply::json).map_err(|stays| match stays {
+    outputs.replace_output(new).await.map(AdminReply::json).map_err(|stays| match stays {
         OutputStays::NoBatch => missing("batch"),
         OutputStays::NoFile => bad("internal_output_file_id", "must be the id of a file that the gateway keeps for this workspace"),
         OutputStays::NotJudged(status) => conflict(format!(

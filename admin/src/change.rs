@@ -6,12 +6,12 @@ use crate::app::{App, ClientAddr};
 use crate::difference;
 use crate::history;
 use crate::problem::{Problem, bad, conflict, internal, missing};
-use crate::route::{Call, Visit};
+use crate::route::{AdminCall, Visit};
 use gateway_domain::id::{OrgId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Changes, Rejection, Revision, WriteError};
 use gateway_domain::record::mask;
 use gateway_domain::resource::{Audit, Kind, Stored};
-use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::snapshot::{Snapshot, WorkspaceEntry};
 use gateway_domain::time::Timestamp;
 use http::request::Parts;
 use http::{HeaderMap, Uri};
@@ -60,7 +60,7 @@ impl WriteView<'_> {
     }
 
     /// The workspace that a row belongs to.
-    pub(crate) fn workspace(&self, id: Option<WorkspaceId>) -> Result<&Arc<Workspace>, Problem> {
+    pub(crate) fn workspace(&self, id: Option<WorkspaceId>) -> Result<&Arc<WorkspaceEntry>, Problem> {
         id.and_then(|id| self.snapshot.workspace(id)).ok_or_else(|| missing("workspace"))
     }
 
@@ -100,7 +100,7 @@ impl From<Unwritten> for Problem {
     }
 }
 
-impl Call {
+impl AdminCall {
     /// Writes like [`commit`], for a client's request: only if the row is in a state that its conditions allow, and
     /// together with the mark by which a repeated request is known.
     pub(crate) async fn commit<F>(&self, seen: Revision, decide: F) -> Result<Revision, Problem>
@@ -194,7 +194,7 @@ impl Action {
 /// Longer requests are told by the names of their fields: the trail must not outgrow what it tells of.
 const MAX_TOLD: usize = 64 * 1024;
 
-fn told(row: &Stored, request: &Map<String, Value>, origin: &Origin<'_>) -> String {
+fn told(row: &Stored, request: &Map<String, Value>, origin: &ChangeOrigin<'_>) -> String {
     let request_id = origin.request_id;
     let details = json!({
         "request_id": request_id,
@@ -221,7 +221,7 @@ fn told(row: &Stored, request: &Map<String, Value>, origin: &Origin<'_>) -> Stri
 }
 
 /// What somebody tried in vain.
-pub(crate) struct Refused<'a> {
+pub(crate) struct RefusedChange<'a> {
     pub(crate) org: OrgId,
     pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) action: &'a str,
@@ -241,7 +241,7 @@ pub(crate) struct AuditedThing<'a> {
 }
 
 /// Who does something, and by which request.
-pub(crate) struct Origin<'a> {
+pub(crate) struct ChangeOrigin<'a> {
     app: &'a App,
     at: Timestamp,
     actor: String,
@@ -265,8 +265,8 @@ pub(crate) struct AdminHead<'a> {
     pub(crate) request_id: Uuid,
 }
 
-impl<'a> Origin<'a> {
-    pub(crate) fn of_call(call: &'a Call) -> Self {
+impl<'a> ChangeOrigin<'a> {
+    pub(crate) fn of_call(call: &'a AdminCall) -> Self {
         let Who { actor, actor_kind, api_key, by } = Who::of(&call.app, &call.actor);
         Self {
             app: &call.app,
@@ -397,7 +397,7 @@ impl<'a> Origin<'a> {
     }
 
     /// An audit entry for a change that was refused. Its `resource_id` is what the request names.
-    pub(crate) fn tell_refusal(&self, refused: &Refused<'_>) -> Audit {
+    pub(crate) fn tell_refusal(&self, refused: &RefusedChange<'_>) -> Audit {
         let details = json!({
             "request_id": self.request_id,
             "refused": refused.why,
@@ -455,7 +455,7 @@ fn path(uri: &Uri) -> String {
 
 /// The headers of a request for the audit trail: what may be a secret is masked as in the records of calls.
 fn headers(given: &HeaderMap, app: &App) -> BTreeMap<String, String> {
-    let rules = mask::Rules::default();
+    let rules = mask::MaskRules::default();
     let mut out: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in given {
         let name = name.as_str();
@@ -468,6 +468,6 @@ fn headers(given: &HeaderMap, app: &App) -> BTreeMap<String, String> {
 }
 
 /// The audit row of a call; `request` is the body with its secrets masked.
-pub(crate) fn audit(call: &Call, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
-    Origin::of_call(call).audit(action, row, request)
+pub(crate) fn audit(call: &AdminCall, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
+    ChangeOrigin::of_call(call).audit(action, row, request)
 }

@@ -329,7 +329,7 @@ pub(crate) fn straight(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::Place;
+    use crate::route::MountPoint;
     use crate::router::table;
     use std::collections::BTreeSet;
 
@@ -337,14 +337,14 @@ mod tests {
     #[test]
     fn the_contract_and_the_route_table_are_one() {
         for template in TEMPLATES {
-            let here = table().iter().filter(|r| r.place == Place::Api && r.path == template.path);
+            let here = table().iter().filter(|r| r.place == MountPoint::Api && r.path == template.path);
             let served: BTreeSet<&str> = here.map(|r| r.method.as_str()).collect();
             let said: BTreeSet<&str> = template.built.split(' ').filter(|m| !m.is_empty()).collect();
             assert_eq!(served, said, "{}", template.path);
             assert!(!template.missing.split(' ').any(|m| said.contains(m)), "{template:?}");
             assert_eq!(template.built.is_empty() && template.missing.is_empty(), template.proxied, "{template:?}");
         }
-        for route in table().iter().filter(|r| r.place == Place::Api) {
+        for route in table().iter().filter(|r| r.place == MountPoint::Api) {
             let rows = TEMPLATES.iter().filter(|t| t.path == route.path).count();
             assert_eq!(rows, 1, "{} {}", route.method, route.path);
         }

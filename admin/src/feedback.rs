@@ -1,7 +1,7 @@
 //! What clients think of calls, by the trace that an answer told. Kept while the client waits; shown by analytics.
 
 use crate::problem::{Problem, bad, limited, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use crate::several::{OneGiven, one_or_several};
 use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE, Opinion, TraceFeedback, VALUES};
 use gateway_domain::metadata;
@@ -19,7 +19,7 @@ const MOST_AT_ONCE: usize = 100;
 /// How far back the call of a trace is looked for.
 const MODEL_MICROS: i64 = 7 * 86_400 * 1_000_000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const WRITE: &[Scope] = &[Scope::named("logs.write"), Scope::named("feedbacks.write")];
     vec![
         authed(Method::POST, "/feedback", WRITE, "Say what a call was worth", create).takes::<NewFeedback>().asks(HERE),
@@ -70,16 +70,16 @@ fn opinion(
     made.ok_or_else(|| bad(format_args!("{under}weight"), "must be a number of 0..1"))
 }
 
-fn saved(ids: &[Uuid]) -> Reply {
-    Reply::json(json!({"status": "success", "message": "Feedback successfully saved", "feedback_ids": ids}))
+fn saved(ids: &[Uuid]) -> AdminReply {
+    AdminReply::json(json!({"status": "success", "message": "Feedback successfully saved", "feedback_ids": ids}))
 }
 
-fn place(call: &Call) -> Result<FeedbackPlace, Problem> {
+fn place(call: &AdminCall) -> Result<FeedbackPlace, Problem> {
     let workspace = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     Ok(FeedbackPlace { org: call.actor.org, workspace })
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let place = place(&call)?;
     let mut told = Vec::new();
     for OneGiven { given, under } in one_or_several::<NewFeedback>(&call, MOST_AT_ONCE)? {
@@ -112,7 +112,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 }
 
 /// The model of the call that the feedback is about; empty where its record is not known yet.
-async fn model(call: &Call, place: FeedbackPlace, trace: &str) -> SmolStr {
+async fn model(call: &AdminCall, place: FeedbackPlace, trace: &str) -> SmolStr {
     let query = LogQuery {
         org: Some(place.org),
         workspaces: vec![place.workspace],
@@ -127,7 +127,7 @@ async fn model(call: &Call, place: FeedbackPlace, trace: &str) -> SmolStr {
     page.rows.iter().find(|record| record.last).map(|record| record.model.clone()).unwrap_or_default()
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let place = place(&call)?;
     let id: Uuid = call.var("id").parse().map_err(|_| missing("feedback"))?;
     let given: ChangedFeedback = call.body()?.read()?;

@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::grant;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::api_key::unbounded;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
@@ -16,14 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Both are called `default` until somebody says otherwise.
 pub(crate) struct Founded {
-    pub(crate) organisation: Row<Organisation>,
-    pub(crate) workspace: Row<Workspace>,
+    pub(crate) organisation: ResourceRow<Organisation>,
+    pub(crate) workspace: ResourceRow<Workspace>,
 }
 
 impl Founded {
     pub(crate) fn new(app: &App, made_by: Option<OrgId>) -> Self {
         let org = OrgId(app.id());
-        let mut workspace = Row::fresh(app, org, None, None, Workspace::default());
+        let mut workspace = ResourceRow::fresh(app, org, None, None, Workspace::default());
         let doc = Organisation {
             default_workspace: WorkspaceId(workspace.id),
             made_by,
@@ -45,7 +45,7 @@ impl Founded {
             model_prices: BTreeMap::new(),
             rest: Map::new(),
         };
-        let mut organisation = Row::fresh(app, org, None, None, doc);
+        let mut organisation = ResourceRow::fresh(app, org, None, None, doc);
         organisation.id = org.0;
         "default".clone_into(&mut organisation.slug);
         "Default".clone_into(&mut organisation.name);
@@ -64,10 +64,16 @@ impl Founded {
 }
 
 /// A key that may all that its kind may. `workspace` `None`: an Admin key, of the whole organisation.
-pub(crate) fn key(app: &App, org: OrgId, workspace: Option<WorkspaceId>, name: &str, text: &str) -> Row<ApiKey> {
+pub(crate) fn key(
+    app: &App,
+    org: OrgId,
+    workspace: Option<WorkspaceId>,
+    name: &str,
+    text: &str,
+) -> ResourceRow<ApiKey> {
     let kind = if workspace.is_some() { KeyKind::WorkspaceService } else { KeyKind::OrganisationService };
     let doc = unbounded(kind, text, grant::all(kind));
-    let mut row = Row::fresh(app, org, workspace, None, doc);
+    let mut row = ResourceRow::fresh(app, org, workspace, None, doc);
     name.clone_into(&mut row.name);
     row
 }

@@ -6,7 +6,7 @@ mod names;
 mod query;
 
 pub(crate) use names::{KnownNames, Variable, is_nul};
-pub(crate) use query::{Paging, Query};
+pub(crate) use query::{Paging, QueryString};
 
 use crate::problem::{Problem, bad, unreadable};
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -15,9 +15,9 @@ use serde_json::{Map, Value};
 
 /// A JSON object on its way to becoming a typed input.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Body(pub(crate) Map<String, Value>);
+pub(crate) struct JsonBody(pub(crate) Map<String, Value>);
 
-impl Body {
+impl JsonBody {
     /// No body at all reads as an empty object, so that what is missing gets named.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -190,9 +190,9 @@ impl<'de> Deserialize<'de> for Flag {
 
 /// A whole number of at least 0 that clients also write as `5.0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whole(pub(crate) u64);
+pub(crate) struct WholeNumber(pub(crate) u64);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for WholeNumber {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         const EXACT: f64 = 9_007_199_254_740_992.0;
         let value = Value::deserialize(d)?;

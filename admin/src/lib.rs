@@ -59,7 +59,9 @@ pub use alerts::{
     ALERT_LEASE, AlertRound, BudgetMail, DeliveredAlert, MAIL_JOB, check_alerts, deliver_alert, deliver_mail,
     mail_budget,
 };
-pub use app::{App, ClientAddr, Counting, DirectoryBounds, Part, Quotas, Setting, Status, system_random};
+pub use app::{
+    App, ClientAddr, ComponentStatus, Counting, DirectoryBounds, ProcessSetting, Quotas, Status, system_random,
+};
 pub use bootstrap::{BootstrapError, Bootstrapped, bootstrap, new_admin_key};
 pub use kept_accounts::{AccountToken, KeptAccounts, RenewalCounts};
 pub use logs::{EXPORT_LEASE, run_export};

@@ -11,7 +11,7 @@ pub(crate) mod weighted;
 pub use exports::{EXPORT_LEASE, run_export};
 
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::export::LogField;
 use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE};
 use gateway_domain::record::{LogCursor, LogQuery, LogRecord};
@@ -27,7 +27,7 @@ const MOST_SHOWN: u64 = 8 << 20;
 /// How long records are searched by what no index knows; what was found by then is shown as a partial answer.
 const LOOKED_FOR: Duration = Duration::from_millis(1_500);
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("logs.list")];
     const READ: &[Scope] =
         &[Scope::named("logs.view"), Scope::named("logs.read"), Scope::named("logs.write"), Scope::COMPLETIONS_WRITE];
@@ -42,9 +42,9 @@ pub(crate) fn routes() -> Vec<Route> {
     logs.into_iter().chain(exports::routes()).collect()
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let Some(query) = filter::read(&call).await? else {
-        return Ok(Reply::json(
+        return Ok(AdminReply::json(
             json!({"object": "list", "total": 0, "data": [], "partial": false, "next_cursor": null}),
         ));
     };
@@ -73,10 +73,10 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     if !page.missing.is_empty() {
         list["missing"] = json!(page.missing);
     }
-    Ok(Reply::json(list))
+    Ok(AdminReply::json(list))
 }
 
-async fn get(call: Call) -> Result<Reply, Problem> {
+async fn get(call: AdminCall) -> Result<AdminReply, Problem> {
     let id = call.var("id").parse().map_err(|_| bad("id", "must be a UUID"))?;
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let found = call.app.logs.get(id, named).await?.filter(|r| r.org == call.actor.org);
@@ -87,11 +87,11 @@ async fn get(call: Call) -> Result<Reply, Problem> {
     let snapshot = call.snapshot();
     let mut shown = view::record(&record, &reader(&call, &snapshot));
     shown["feedback"] = Value::Array(feedback(&call, &record).await?);
-    Ok(Reply::json(shown))
+    Ok(AdminReply::json(shown))
 }
 
 /// What was said of the call's trace, the newest first.
-async fn feedback(call: &Call, record: &LogRecord) -> Result<Vec<Value>, Problem> {
+async fn feedback(call: &AdminCall, record: &LogRecord) -> Result<Vec<Value>, Problem> {
     let query = FeedbackQuery {
         org: Some(record.org),
         workspaces: vec![record.workspace],
@@ -104,8 +104,8 @@ async fn feedback(call: &Call, record: &LogRecord) -> Result<Vec<Value>, Problem
     Ok(found.iter().map(|told| view::feedback(told, open)).collect())
 }
 
-fn reader<'a>(call: &'a Call, snapshot: &'a Snapshot) -> view::Reader<'a> {
+fn reader<'a>(call: &'a AdminCall, snapshot: &'a Snapshot) -> view::LogViewer<'a> {
     let organisation = snapshot.org(call.actor.org).map_or("", |org| &org.name);
     let (open, own, hidden) = (call.actor.sees_metadata, &*call.app.header_aliases, restricted::hidden(call));
-    view::Reader { organisation, open, own, hidden }
+    view::LogViewer { organisation, open, own, hidden }
 }

@@ -3,10 +3,10 @@
 //! what the job notes.
 
 use crate::app::App;
-use crate::change::{Action, Origin, WriteView, commit};
+use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::mcp_probe::{ProbeTarget, Probed, WITHIN, probe};
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::outbound::settings;
 use gateway_domain::id::{McpIntegrationId, OrgId};
 use gateway_domain::ports::{
@@ -134,7 +134,7 @@ async fn run(
 ) -> Result<Option<(McpSyncOutcome, McpHealth)>, Problem> {
     let seen = app.live.snapshot().revision;
     let found = app.directory.get(Kind::McpIntegration, org, None, &id.to_string()).await?;
-    let Some(row) = found.as_ref().map(Row::<McpIntegration>::read).transpose()? else { return Ok(None) };
+    let Some(row) = found.as_ref().map(ResourceRow::<McpIntegration>::read).transpose()? else { return Ok(None) };
     if row.status != "active" {
         return Ok(Some((McpSyncOutcome::Skipped, before.clone())));
     }
@@ -239,7 +239,7 @@ fn is_same(known: &McpSync, told: &McpSync) -> bool {
 async fn learn(
     app: &App,
     seen: i64,
-    row: Row<McpIntegration>,
+    row: ResourceRow<McpIntegration>,
     take_in: impl FnOnce(&mut McpIntegration) -> BTreeSet<String> + Send,
 ) -> Result<(), Problem> {
     let decide = |around: &WriteView<'_>| {
@@ -251,7 +251,7 @@ async fn learn(
         if !changed.is_empty() {
             noted.insert("changed_definitions".to_owned(), json!(changed));
         }
-        let audit = vec![Origin::of_upkeep(app).audit(Action::Update, &rows[0], &noted)];
+        let audit = vec![ChangeOrigin::of_upkeep(app).audit(Action::Update, &rows[0], &noted)];
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     commit(app, seen, decide).await?;

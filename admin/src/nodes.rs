@@ -1,15 +1,15 @@
 //! The nodes that share this configuration, live or lately silent. Of the installation, not of a tenant: for
 //! Admin keys of the organisation that runs it only.
 
-use crate::app::Setting;
+use crate::app::ProcessSetting;
 use crate::problem::{Problem, forbidden};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::node::SeenNode;
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
     vec![
         authed(Method::GET, "/nodes", READ, "List the nodes that share this configuration", list),
@@ -18,25 +18,25 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 /// Not to those who are guests on it.
-fn require_first(call: &Call) -> Result<(), Problem> {
+fn require_first(call: &AdminCall) -> Result<(), Problem> {
     if call.snapshot().is_first(call.actor.org) {
         return Ok(());
     }
     Err(forbidden("the nodes are shown to the organisation of the first start only"))
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     require_first(&call)?;
     let nodes = call.app.roster.nodes().await?;
     let data: Vec<Value> = nodes.iter().map(view).collect();
-    Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
-async fn settings(call: Call) -> Result<Reply, Problem> {
+async fn settings(call: AdminCall) -> Result<AdminReply, Problem> {
     require_first(&call)?;
-    let shown = |s: &Setting| json!({"object": "setting", "name": s.name, "value": s.value, "source": s.source});
+    let shown = |s: &ProcessSetting| json!({"object": "setting", "name": s.name, "value": s.value, "source": s.source});
     let data: Vec<Value> = call.app.settings.iter().map(shown).collect();
-    Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
 fn view(seen: &SeenNode) -> Value {

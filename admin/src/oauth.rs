@@ -44,7 +44,7 @@ pub use signing::rotate_signing_key;
 pub(crate) use sweep::sweep;
 
 use crate::app::{App, ClientAddr};
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use crate::route::Visit;
 use axum::body::to_bytes;
 use axum::extract::Request;
@@ -62,7 +62,7 @@ const MOST_BODY: usize = 16 * 1024;
 /// A form with a sealed ticket in it.
 const MOST_PAGE_BODY: usize = 32 * 1024;
 
-type OauthAnswer = Pin<Box<dyn Future<Output = Result<Reply, OauthFault>> + Send>>;
+type OauthAnswer = Pin<Box<dyn Future<Output = Result<AdminReply, OauthFault>> + Send>>;
 
 struct OauthRoute {
     method: Method,
@@ -149,7 +149,7 @@ pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
             async move {
                 let id = app.id();
                 let reply = if request.method() == Method::OPTIONS {
-                    Ok(Reply::nothing(StatusCode::NO_CONTENT))
+                    Ok(AdminReply::nothing(StatusCode::NO_CONTENT))
                 } else {
                     answer((app, desk), OauthRun { needs_issuer, most, run }, request).await
                 };
@@ -169,7 +169,7 @@ async fn answer(
     (app, desk): (Arc<App>, Arc<SignInDesk>),
     OauthRun { needs_issuer, most, run }: OauthRun,
     request: Request,
-) -> Result<Reply, OauthFault> {
+) -> Result<AdminReply, OauthFault> {
     let is_on = if needs_issuer { app.issuer().is_some() } else { app.public_url.is_some() };
     if !is_on {
         return Err(OauthFault::off());

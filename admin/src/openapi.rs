@@ -6,28 +6,29 @@ mod parameters;
 
 use crate::app::App;
 use crate::repeat::Repeat;
-use crate::route::{Gate, Place, PublicFn, Reply, Route, public};
+use crate::route::{AdminReply, AdminRoute, Gate, MountPoint, PublicFn, public};
 use crate::scim;
 use http::Method;
 use serde_json::{Map, Value, json};
 
 /// `describe` gives the description of the table that these routes stand in.
-pub(crate) fn routes(describe: PublicFn) -> Vec<Route> {
+pub(crate) fn routes(describe: PublicFn) -> Vec<AdminRoute> {
     vec![
-        public(Place::Operator, "/openapi.json", "Describe this API in OpenAPI 3.1", describe),
-        public(Place::Operator, "/docs", "Browse this API", browse),
+        public(MountPoint::Operator, "/openapi.json", "Describe this API in OpenAPI 3.1", describe),
+        public(MountPoint::Operator, "/docs", "Browse this API", browse),
     ]
 }
 
-fn browse(_: &App) -> Reply {
-    Reply::text("text/html; charset=utf-8", include_str!("openapi/page.html"))
+fn browse(_: &App) -> AdminReply {
+    AdminReply::text("text/html; charset=utf-8", include_str!("openapi/page.html"))
 }
 
 /// The description of a table of routes, without the version, which only the process knows.
-pub(crate) fn document(table: &[Route]) -> Value {
+pub(crate) fn document(table: &[AdminRoute]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for route in table {
-        let path = if route.place == Place::Api { format!("/v1{}", route.path) } else { route.path.replace("{*", "{") };
+        let path =
+            if route.place == MountPoint::Api { format!("/v1{}", route.path) } else { route.path.replace("{*", "{") };
         let entry = paths.entry(path).or_insert_with(|| json!({}));
         entry[route.method.as_str().to_lowercase()] = operation(route);
     }
@@ -89,7 +90,7 @@ fn told_apart(segments: &[&str]) -> String {
     segments.iter().map(name).collect::<Vec<_>>().join("_")
 }
 
-fn operation(route: &Route) -> Value {
+fn operation(route: &AdminRoute) -> Value {
     let segments = route.path.split('/').filter(|s| !s.is_empty());
     let plain: Vec<&str> = segments.map(|s| s.trim_matches(['{', '*', '}'])).collect();
     let tag = plain.iter().find(|s| **s != "admin").copied().unwrap_or("root");
@@ -132,7 +133,7 @@ fn operation(route: &Route) -> Value {
 
 /// The schema of the whole body: with the fields that a handler takes out before it reads the rest, and without those
 /// that it puts in from the path.
-fn whole(mut schema: Value, route: &Route, path: &[&str]) -> Value {
+fn whole(mut schema: Value, route: &AdminRoute, path: &[&str]) -> Value {
     if let Some(properties) = schema["properties"].as_object_mut() {
         properties.retain(|name, _| !path.contains(&name.as_str()));
         properties.extend(route.more.iter().map(|name| ((*name).to_owned(), json!({}))));
@@ -161,7 +162,7 @@ fn turned() -> Value {
     all
 }
 
-fn responses(route: &Route) -> Value {
+fn responses(route: &AdminRoute) -> Value {
     if let Gate::Public(_) = route.gate {
         return json!({"200": {"description": "As the summary says"}, "503": {"description": "Not now"}});
     }
@@ -220,7 +221,7 @@ mod tests {
                 assert!(parameters::of(name).is_some(), "{} {}: ?{name}=", route.method, route.path);
             }
             let told = answers::of(route.method.as_str(), route.path).is_some();
-            assert_eq!(told, route.place == Place::Api, "{} {}", route.method, route.path);
+            assert_eq!(told, route.place == MountPoint::Api, "{} {}", route.method, route.path);
         }
     }
 }

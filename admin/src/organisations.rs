@@ -10,8 +10,8 @@ mod removal;
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::problem::{Problem, bad, internal, missing};
-use crate::resource::{Resource as _, Row};
-use crate::route::{Call, Reply, Route, authed};
+use crate::resource::{Resource as _, ResourceRow};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::mint;
 use gateway_domain::resource::api_key::KeyKind;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Organisations on one page: each is read by itself, since the store lists rows of one organisation only.
 const MOST_SHOWN: u64 = 200;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/admin/organisations";
     const ONE: &str = "/admin/organisations/{id}";
     const LIST: &[Scope] = &[Scope::named("organisations.list")];
@@ -77,7 +77,7 @@ pub(crate) struct NewAdminKey {
     name: String,
 }
 
-fn view(row: &Row<Organisation>, owners: &BTreeSet<String>) -> Value {
+fn view(row: &ResourceRow<Organisation>, owners: &BTreeSet<String>) -> Value {
     json!({
         "object": "organisation",
         "id": row.id,
@@ -101,7 +101,7 @@ fn owners_of(snapshot: &Snapshot, orgs: &[OrgId]) -> BTreeMap<OrgId, BTreeSet<St
     owners
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     require_first(&call)?;
     let paging = call.query.paging_by("current_page", "page_size", MOST_SHOWN)?;
     let search = call.query.text("search").map(str::to_lowercase);
@@ -119,18 +119,18 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         let Some(found) = call.app.directory.get(Kind::Organisation, *org, None, &org.to_string()).await? else {
             continue;
         };
-        data.push(view(&Row::read(&found)?, &owners.remove(org).unwrap_or_default()));
+        data.push(view(&ResourceRow::read(&found)?, &owners.remove(org).unwrap_or_default()));
     }
-    Ok(Reply::json(json!({"object": "list", "total": all.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": all.len(), "data": data})))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = row(&call).await?;
     let owners = owners_of(&call.snapshot(), &[row.org]).remove(&row.org).unwrap_or_default();
-    Ok(Reply::json(view(&row, &owners)))
+    Ok(AdminReply::json(view(&row, &owners)))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = row(&call).await?;
     let body = call.body()?;
@@ -166,10 +166,10 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let view = done.ok_or_else(|| missing(Organisation::NOUN))?;
-    Ok(Reply::json(view).at(revision))
+    Ok(AdminReply::json(view).at(revision))
 }
 
-async fn give(call: Call) -> Result<Reply, Problem> {
+async fn give(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = row(&call).await?;
     let body = call.body()?;
@@ -191,5 +191,5 @@ async fn give(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let body = done.ok_or_else(|| internal("no key was made"))?;
-    Ok(Reply::json(body).at(revision))
+    Ok(AdminReply::json(body).at(revision))
 }

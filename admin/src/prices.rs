@@ -3,7 +3,7 @@
 //! key: the models that were called and have no price.
 
 use crate::problem::Problem;
-use crate::route::{Call, HERE, Place, Reply, Route, Visit, authed, guest};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, MountPoint, Visit, authed, guest};
 use gateway_domain::money::PicoRate;
 use gateway_domain::price::{CatalogModel, DEPLOYING, PriceBook, PriceClass, PriceList, PriceQuery, RateTable};
 use gateway_domain::record::Unpriced;
@@ -12,13 +12,13 @@ use gateway_domain::usage::ServiceTier;
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LOGS: &[Scope] = &[Scope::named("logs.list")];
     const PRICING: &str = "/model-configs/pricing/{provider}/{*model}";
     const GENERAL: &str = "/model-configs/general/{provider}/{*model}";
     vec![
-        guest(Method::GET, Place::Root, PRICING, "Tell the price of a model, in cents per token", pricing),
-        guest(Method::GET, Place::Root, GENERAL, "Tell what a model is for", general),
+        guest(Method::GET, MountPoint::Root, PRICING, "Tell the price of a model, in cents per token", pricing),
+        guest(Method::GET, MountPoint::Root, GENERAL, "Tell what a model is for", general),
         authed(
             Method::GET,
             "/model-prices/unpriced",
@@ -33,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
 /// More are not shown: whoever has so many sets a few prices first.
 const MOST_SHOWN: usize = 1_000;
 
-async fn unpriced(call: Call) -> Result<Reply, Problem> {
+async fn unpriced(call: AdminCall) -> Result<AdminReply, Problem> {
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let mut groups = call.app.repricing.unpriced().await?;
     groups.retain(|g| g.org == call.actor.org && named.is_none_or(|workspace| workspace == g.workspace));
@@ -48,29 +48,31 @@ async fn unpriced(call: Call) -> Result<Reply, Problem> {
         })
     };
     let data: Vec<Value> = groups.iter().take(MOST_SHOWN).map(view).collect();
-    Ok(Reply::json(json!({"object": "list", "total": groups.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": groups.len(), "data": data})))
 }
 
-async fn pricing(visit: Visit) -> Result<Reply, Problem> {
+async fn pricing(visit: Visit) -> Result<AdminReply, Problem> {
     Ok(told(&visit, "no price is known for", |model| view(&model.card.list)))
 }
 
-async fn general(visit: Visit) -> Result<Reply, Problem> {
+async fn general(visit: Visit) -> Result<AdminReply, Problem> {
     Ok(told(&visit, "nothing is known of", |model| {
         let supported: Vec<&str> = model.abilities.iter().collect();
         json!({"params": [], "type": {"primary": model.kind, "supported": supported}, "isDefault": false})
     }))
 }
 
-fn told(visit: &Visit, lost: &str, view: impl Fn(&CatalogModel) -> Value) -> Reply {
+fn told(visit: &Visit, lost: &str, view: impl Fn(&CatalogModel) -> Value) -> AdminReply {
     let (provider, model) = (visit.var("provider"), visit.var("model"));
     let query = PriceQuery { provider, model, region: "", at: visit.now };
     let book = PriceBook::builtin();
     // What a cloud serves of somebody else's models and has no price of its own for costs what it costs there.
     let maker = || book.model(PriceQuery { provider: "openai", ..query }).filter(|_| provider == DEPLOYING);
     match book.model(query).or_else(maker) {
-        Some(model) => Reply::json(view(model)),
-        None => Reply::json(json!({"error": format!("{lost} {provider}/{model}")})).with_status(StatusCode::NOT_FOUND),
+        Some(model) => AdminReply::json(view(model)),
+        None => {
+            AdminReply::json(json!({"error": format!("{lost} {provider}/{model}")})).with_status(StatusCode::NOT_FOUND)
+        }
     }
 }
 

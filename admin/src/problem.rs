@@ -127,13 +127,13 @@ pub(crate) fn internal(why: impl std::fmt::Display) -> Problem {
 }
 
 /// All problems of a config in one answer.
-pub(crate) fn bad_config(problems: &[config::Problem]) -> Problem {
-    let errors: Vec<String> = problems.iter().map(config::Problem::line).collect();
+pub(crate) fn bad_config(problems: &[config::ConfigProblem]) -> Problem {
+    let errors: Vec<String> = problems.iter().map(config::ConfigProblem::line).collect();
     Problem { errors: errors.clone(), ..bad("config", format_args!("is invalid: {}", errors.join("; "))) }
 }
 
 /// All problems of a guardrail in one answer, each by its check and parameter.
-pub(crate) fn bad_guardrail(problems: &[gateway_guardrails::Problem]) -> Problem {
+pub(crate) fn bad_guardrail(problems: &[gateway_guardrails::GuardrailProblem]) -> Problem {
     let errors: Vec<String> = problems.iter().map(ToString::to_string).collect();
     Problem { errors: errors.clone(), ..bad("guardrail", format_args!("is invalid: {}", errors.join("; "))) }
 }

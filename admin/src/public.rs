@@ -1,52 +1,52 @@
 //! What is answered without a key: greeting, health, metrics.
 
-use crate::app::{App, Part};
-use crate::route::{Place, Reply, Route, public};
+use crate::app::{App, ComponentStatus};
+use crate::route::{AdminReply, AdminRoute, MountPoint, public};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     vec![
-        public(Place::Root, "/", "Say what answers here", greet),
-        public(Place::Root, "/v1/health", "Tell that the process serves, and its version", health),
-        public(Place::Operator, "/health/live", "Tell that the process runs", live),
-        public(Place::Operator, "/health/ready", "Tell whether traffic may come, and why not", ready),
-        public(Place::Operator, "/health/status", "Tell how each part of the process does", status),
-        public(Place::Root, "/invite", "Show the form that an invite's link opens", invite),
-        public(Place::Operator, "/metrics", "Metrics in Prometheus text format", metrics),
+        public(MountPoint::Root, "/", "Say what answers here", greet),
+        public(MountPoint::Root, "/v1/health", "Tell that the process serves, and its version", health),
+        public(MountPoint::Operator, "/health/live", "Tell that the process runs", live),
+        public(MountPoint::Operator, "/health/ready", "Tell whether traffic may come, and why not", ready),
+        public(MountPoint::Operator, "/health/status", "Tell how each part of the process does", status),
+        public(MountPoint::Root, "/invite", "Show the form that an invite's link opens", invite),
+        public(MountPoint::Operator, "/metrics", "Metrics in Prometheus text format", metrics),
     ]
 }
 
-fn greet(_: &App) -> Reply {
-    Reply::text("text/plain; charset=utf-8", "This is an AI gateway. Inference and Admin API live below /v1.\n")
+fn greet(_: &App) -> AdminReply {
+    AdminReply::text("text/plain; charset=utf-8", "This is an AI gateway. Inference and Admin API live below /v1.\n")
 }
 
-fn health(app: &App) -> Reply {
-    Reply::json(json!({"status": "success", "message": "Server is healthy", "version": app.status.version()}))
+fn health(app: &App) -> AdminReply {
+    AdminReply::json(json!({"status": "success", "message": "Server is healthy", "version": app.status.version()}))
 }
 
-fn live(app: &App) -> Reply {
-    Reply::json(json!({"status": "alive", "version": app.status.version()}))
+fn live(app: &App) -> AdminReply {
+    AdminReply::json(json!({"status": "alive", "version": app.status.version()}))
 }
 
-fn ready(app: &App) -> Reply {
+fn ready(app: &App) -> AdminReply {
     let revision = app.live.snapshot().revision;
     match app.status.ready() {
-        Ok(()) => Reply::json(json!({"status": "ready", "revision": revision})),
+        Ok(()) => AdminReply::json(json!({"status": "ready", "revision": revision})),
         Err(reason) => {
             let body = json!({"status": "not ready", "reason": reason, "revision": revision});
-            Reply::json(body).with_status(StatusCode::SERVICE_UNAVAILABLE)
+            AdminReply::json(body).with_status(StatusCode::SERVICE_UNAVAILABLE)
         }
     }
 }
 
 /// 200 whatever it tells: whether traffic may come is readiness' to say.
-fn status(app: &App) -> Reply {
+fn status(app: &App) -> AdminReply {
     let parts = app.status.parts();
     let well = parts.iter().all(|part| part.trouble.is_none());
     let parts: Map<String, Value> = parts.into_iter().map(|part| (part.name.to_owned(), render_part(part))).collect();
     let not_ready = app.status.ready().err();
-    Reply::json(json!({
+    AdminReply::json(json!({
         "status": if well { "ok" } else { "degraded" },
         "ready": not_ready.is_none(),
         "reason": not_ready,
@@ -56,7 +56,7 @@ fn status(app: &App) -> Reply {
     }))
 }
 
-fn render_part(part: Part) -> Value {
+fn render_part(part: ComponentStatus) -> Value {
     let mut facts = part.facts;
     facts.insert("status".into(), if part.trouble.is_some() { "degraded" } else { "ok" }.into());
     if let Some(why) = part.trouble {
@@ -65,10 +65,10 @@ fn render_part(part: Part) -> Value {
     Value::Object(facts)
 }
 
-fn invite(_: &App) -> Reply {
-    Reply::text("text/html; charset=utf-8", include_str!("public/invite.html"))
+fn invite(_: &App) -> AdminReply {
+    AdminReply::text("text/html; charset=utf-8", include_str!("public/invite.html"))
 }
 
-fn metrics(app: &App) -> Reply {
-    Reply::text("text/plain; version=0.0.4; charset=utf-8", app.status.metrics())
+fn metrics(app: &App) -> AdminReply {
+    AdminReply::text("text/plain; version=0.0.4; charset=utf-8", app.status.metrics())
 }

@@ -3,10 +3,10 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::change::{AdminHead, Origin, Refused, commit};
+use crate::change::{AdminHead, ChangeOrigin, RefusedChange, commit};
 use crate::path_kind::subject;
 use crate::problem::Problem;
-use crate::route::{Gate, Route};
+use crate::route::{AdminRoute, Gate};
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
@@ -23,9 +23,9 @@ fn named(pattern: &str, path: &str) -> String {
 }
 
 /// A change that somebody with a key asks for.
-pub(crate) struct Attempt<'a> {
+pub(crate) struct ChangeAttempt<'a> {
     app: &'a App,
-    origin: Origin<'a>,
+    origin: ChangeOrigin<'a>,
     at: Timestamp,
     org: OrgId,
     workspace: Option<WorkspaceId>,
@@ -34,14 +34,14 @@ pub(crate) struct Attempt<'a> {
     id: String,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> ChangeAttempt<'a> {
     /// `None` for who only reads.
-    pub(crate) fn of(app: &'a App, route: &Route, actor: &Actor, head: AdminHead<'_>) -> Option<Self> {
+    pub(crate) fn of(app: &'a App, route: &AdminRoute, actor: &Actor, head: AdminHead<'_>) -> Option<Self> {
         let Gate::Scopes([scope, ..], _) = &route.gate else { return None };
         let kind = subject(route.path).filter(|_| route.method != Method::GET)?;
         Some(Self {
             app,
-            origin: Origin::of_head(app, actor, head),
+            origin: ChangeOrigin::of_head(app, actor, head),
             at: head.at,
             org: actor.org,
             workspace: actor.workspace,
@@ -56,7 +56,7 @@ impl<'a> Attempt<'a> {
         if problem.status.is_server_error() || !bound.takes(self.at) {
             return;
         }
-        let audit = self.origin.tell_refusal(&Refused {
+        let audit = self.origin.tell_refusal(&RefusedChange {
             org: self.org,
             workspace: self.workspace,
             action: self.action,

@@ -9,7 +9,7 @@ mod question;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::problem::Problem;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use crate::resource::pages;
 use axum::extract::Request;
 use axum::response::Response;
@@ -46,7 +46,7 @@ pub(crate) fn join(mut router: axum::Router, app: &Arc<App>) -> axum::Router {
             async move {
                 let id = app.id();
                 let reply = answer(&app, request).await.unwrap_or_else(|fault| {
-                    let reply = Reply::json(json!({"error": fault.told})).with_status(fault.status);
+                    let reply = AdminReply::json(json!({"error": fault.told})).with_status(fault.status);
                     match fault.status {
                         StatusCode::UNAUTHORIZED => reply.with_header(header::WWW_AUTHENTICATE, "Bearer".to_owned()),
                         _ => reply,
@@ -74,10 +74,10 @@ fn open_to_pages(mut answer: Response) -> Response {
     answer
 }
 
-async fn answer(app: &App, request: Request) -> Result<Reply, RegistryFault> {
+async fn answer(app: &App, request: Request) -> Result<AdminReply, RegistryFault> {
     let (parts, _) = request.into_parts();
     if parts.method == Method::OPTIONS {
-        return Ok(Reply::nothing(StatusCode::NO_CONTENT));
+        return Ok(AdminReply::nothing(StatusCode::NO_CONTENT));
     }
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return Err(RegistryFault::new(StatusCode::NOT_IMPLEMENTED, "Publishing is not supported by this registry"));
@@ -98,9 +98,9 @@ async fn answer(app: &App, request: Request) -> Result<Reply, RegistryFault> {
     let all = entries(app, (&actor, home), public).await?;
     let path = parts.uri.path().strip_prefix(SERVERS).unwrap_or_default().trim_matches('/');
     if path.is_empty() {
-        return Ok(Reply::json(question.page(&all)?));
+        return Ok(AdminReply::json(question.page(&all)?));
     }
-    one(&decoded(path), &all).map(Reply::json).ok_or_else(RegistryFault::missing)
+    one(&decoded(path), &all).map(AdminReply::json).ok_or_else(RegistryFault::missing)
 }
 
 /// What a path below the list names: all versions of a server, of which there is one, or that one.

@@ -6,7 +6,7 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::path_kind::{changes_nothing, has_own_rules, subject};
 use crate::problem::{Problem, bad, conflict, internal, limited, mismatched};
-use crate::reply::{KeptReply, Reply};
+use crate::reply::{AdminReply, KeptReply};
 use bytes::Bytes;
 use gateway_domain::digest::digest;
 use gateway_domain::id::OrgId;
@@ -135,8 +135,8 @@ impl Repeat {
         &self,
         app: &App,
         running: &RunningRepeats,
-        run: impl Future<Output = Result<Reply, Problem>> + Send,
-    ) -> Result<Reply, Problem> {
+        run: impl Future<Output = Result<AdminReply, Problem>> + Send,
+    ) -> Result<AdminReply, Problem> {
         let still = || conflict("the first request with this idempotency-key is being carried out");
         let _running = running.enter(&self.id).ok_or_else(still)?;
         if let Some(reply) = self.before(app).await? {
@@ -158,7 +158,7 @@ impl Repeat {
         }
     }
 
-    async fn before(&self, app: &App) -> Result<Option<Reply>, Problem> {
+    async fn before(&self, app: &App) -> Result<Option<AdminReply>, Problem> {
         let found = app.answers.kept_answer(&self.id, self.at.plus_micros(-ANSWERS_KEPT_MICROS)).await?;
         let Some(found) = found else { return Ok(None) };
         if found.request != self.request {
@@ -169,7 +169,7 @@ impl Repeat {
         let sealed = found.answer.ok_or_else(|| conflict(lost))?;
         let text = app.vault.open(&sealed).map_err(internal)?;
         let kept: KeptReply = serde_json::from_str(text.expose()).map_err(internal)?;
-        Ok(Some(Reply::once_more(kept)))
+        Ok(Some(AdminReply::once_more(kept)))
     }
 
     /// The answer as it was given, where that is not what was kept with the change.
@@ -185,7 +185,7 @@ impl Repeat {
         }
     }
 
-    async fn after(&self, app: &App, problem: Problem) -> Result<Reply, Problem> {
+    async fn after(&self, app: &App, problem: Problem) -> Result<AdminReply, Problem> {
         if self.state.lock().is_late {
             return self.before(app).await?.ok_or(problem);
         }

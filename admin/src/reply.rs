@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 /// What a handler answers with.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct AdminReply {
     status: StatusCode,
-    content: Content,
+    content: ReplyContent,
     revision: Option<Revision>,
     /// Headers of this one answer, such as its entity tag.
     headers: Vec<(HeaderName, String)>,
@@ -28,7 +28,7 @@ pub(crate) struct KeptReply {
 }
 
 #[derive(Debug)]
-enum Content {
+enum ReplyContent {
     Nothing,
     Json(Value),
     /// JSON under another name.
@@ -47,22 +47,22 @@ struct FileReply {
     body: Body,
 }
 
-impl Reply {
+impl AdminReply {
     pub(crate) const fn json(value: Value) -> Self {
-        Self::of(Content::Json(value))
+        Self::of(ReplyContent::Json(value))
     }
 
-    const fn of(content: Content) -> Self {
+    const fn of(content: ReplyContent) -> Self {
         Self { status: StatusCode::OK, content, revision: None, headers: Vec::new() }
     }
 
     /// JSON under a name of its own.
     pub(crate) const fn typed(content_type: &'static str, value: Value) -> Self {
-        Self::of(Content::Typed(content_type, value))
+        Self::of(ReplyContent::Typed(content_type, value))
     }
 
     pub(crate) const fn nothing(status: StatusCode) -> Self {
-        Self::of(Content::Nothing).with_status(status)
+        Self::of(ReplyContent::Nothing).with_status(status)
     }
 
     /// Adds the entity tag of what the reply shows.
@@ -89,7 +89,7 @@ impl Reply {
     /// The text of a document that is shown whole.
     pub(crate) fn shows(&self) -> Option<Vec<u8>> {
         match &self.content {
-            Content::Json(value) if self.status == StatusCode::OK => serde_json::to_vec(value).ok(),
+            ReplyContent::Json(value) if self.status == StatusCode::OK => serde_json::to_vec(value).ok(),
             _ => None,
         }
     }
@@ -97,7 +97,7 @@ impl Reply {
     /// `None`: it is no document.
     pub(crate) fn kept(&self) -> Option<KeptReply> {
         match &self.content {
-            Content::Json(body) => {
+            ReplyContent::Json(body) => {
                 Some(KeptReply { status: self.status.as_u16(), body: body.clone(), revision: self.revision })
             }
             _ => None,
@@ -119,17 +119,17 @@ impl Reply {
     }
 
     pub(crate) fn text(content_type: &'static str, text: impl Into<Cow<'static, str>>) -> Self {
-        Self::of(Content::Text(content_type, text.into()))
+        Self::of(ReplyContent::Text(content_type, text.into()))
     }
 
     /// `name` holds nothing that would have to be written otherwise in a header.
     pub(crate) const fn file(content_type: &'static str, name: String, body: Body) -> Self {
-        Self::of(Content::File(FileReply { content_type, name, body }))
+        Self::of(ReplyContent::File(FileReply { content_type, name, body }))
     }
 
     /// JSON in pieces, each made when it is its turn.
     pub(crate) const fn streamed(body: Body) -> Self {
-        Self::of(Content::Streamed(body))
+        Self::of(ReplyContent::Streamed(body))
     }
 
     pub(crate) const fn with_status(mut self, status: StatusCode) -> Self {
@@ -145,16 +145,16 @@ impl Reply {
 
     pub(crate) fn answer(self, request_id: Uuid) -> Response {
         let mut answer = match self.content {
-            Content::Nothing => self.status.into_response(),
-            Content::Json(value) => (self.status, axum::Json(value)).into_response(),
-            Content::Typed(kind, value) => {
+            ReplyContent::Nothing => self.status.into_response(),
+            ReplyContent::Json(value) => (self.status, axum::Json(value)).into_response(),
+            ReplyContent::Typed(kind, value) => {
                 (self.status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
             }
-            Content::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
-            Content::Streamed(body) => {
+            ReplyContent::Text(kind, text) => (self.status, [(header::CONTENT_TYPE, kind)], text).into_response(),
+            ReplyContent::Streamed(body) => {
                 (self.status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
             }
-            Content::File(FileReply { content_type, name, body }) => {
+            ReplyContent::File(FileReply { content_type, name, body }) => {
                 let named = format!("attachment; filename=\"{name}\"");
                 let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::CONTENT_DISPOSITION, named)];
                 (self.status, headers, body).into_response()

@@ -50,13 +50,13 @@ pub(crate) mod virtual_key;
 pub(crate) mod workspace;
 mod workspace_seats;
 
-pub(crate) use row::{NewRow, NumberedState, Resource, Row, Slug};
+pub(crate) use row::{NewRow, NumberedState, Resource, ResourceRow, Slug};
 
 use crate::app::App;
 use crate::change::{Action, WriteView, audit};
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::agent::AgentIntegration;
@@ -72,37 +72,37 @@ use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-pub(crate) async fn list<R: Resource>(call: Call) -> Result<Reply, Problem> {
+pub(crate) async fn list<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
     let query = ResourceQuery { page: paging.page, page_size: paging.size, ..searched::<R>(&call, Some(Some(home))) };
     let page = call.app.directory.list(&query).await?;
     let data = views::<R>(&page.rows, &call).await?;
-    Ok(Reply::json(R::listed(page.total, data)))
+    Ok(AdminReply::json(R::listed(page.total, data)))
 }
 
-pub(crate) async fn create<R: Resource>(call: Call) -> Result<Reply, Problem> {
+pub(crate) async fn create<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let (row, revision) = insert::<R>(&call, call.body()?).await?;
-    Ok(Reply::json(R::created(&row)).at(revision))
+    Ok(AdminReply::json(R::created(&row)).at(revision))
 }
 
-pub(crate) async fn get<R: Resource>(call: Call) -> Result<Reply, Problem> {
+pub(crate) async fn get<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
-    Ok(Reply::json(R::shown(view)))
+    Ok(AdminReply::json(R::shown(view)))
 }
 
-pub(crate) async fn update<R: Resource>(call: Call) -> Result<Reply, Problem> {
+pub(crate) async fn update<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     let reset = limits::wants_reset(&body)?;
     let (row, revision) = edit::<R>(&call, body).await?;
     if let Some((holder, _)) = R::budgets(&row).filter(|_| reset) {
         limits::reset(&call, holder).await?;
     }
-    Ok(Reply::json(R::updated(&row)).at(revision))
+    Ok(AdminReply::json(R::updated(&row)).at(revision))
 }
 
-pub(crate) async fn delete<R: Resource>(call: Call) -> Result<Reply, Problem> {
+pub(crate) async fn delete<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Delete).await?;
     let decide = |around: &WriteView<'_>| {
@@ -113,22 +113,25 @@ pub(crate) async fn delete<R: Resource>(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// A query for every row of a kind; `shelf` as [`ResourceQuery::workspace`].
-pub(crate) fn everything<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
+pub(crate) fn everything<R: Resource>(call: &AdminCall, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
     ResourceQuery { workspace: shelf, ..ResourceQuery::all(R::KIND, call.actor.org) }
 }
 
 /// A query for the rows that have the `search` of the request in their name or slug; for all rows without a `search`.
-pub(crate) fn searched<R: Resource>(call: &Call, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
+pub(crate) fn searched<R: Resource>(call: &AdminCall, shelf: Option<Option<WorkspaceId>>) -> ResourceQuery {
     ResourceQuery { search: call.query.text("search").map(str::to_owned), ..everything::<R>(call, shelf) }
 }
 
 /// Every row that matches, for lists whose filters the store does not know.
-pub(crate) async fn collect<R: Resource>(call: &Call, query: ResourceQuery) -> Result<Vec<Row<R>>, Problem> {
-    pages(&call.app, query).await?.iter().map(Row::read).collect()
+pub(crate) async fn collect<R: Resource>(
+    call: &AdminCall,
+    query: ResourceQuery,
+) -> Result<Vec<ResourceRow<R>>, Problem> {
+    pages(&call.app, query).await?.iter().map(ResourceRow::read).collect()
 }
 
 /// The rows of this page and of all behind it.
@@ -145,13 +148,13 @@ pub(crate) async fn pages(app: &App, mut query: ResourceQuery) -> Result<Vec<Sto
     }
 }
 
-pub(crate) async fn views<R: Resource>(rows: &[Stored], call: &Call) -> Result<Vec<Value>, Problem> {
-    let rows = rows.iter().map(Row::read).collect::<Result<Vec<Row<R>>, _>>()?;
+pub(crate) async fn views<R: Resource>(rows: &[Stored], call: &AdminCall) -> Result<Vec<Value>, Problem> {
+    let rows = rows.iter().map(ResourceRow::read).collect::<Result<Vec<ResourceRow<R>>, _>>()?;
     told(&rows, call).await
 }
 
 /// Views with what was used of each budget.
-pub(crate) async fn told<R: Resource>(rows: &[Row<R>], call: &Call) -> Result<Vec<Value>, Problem> {
+pub(crate) async fn told<R: Resource>(rows: &[ResourceRow<R>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
     let mut views: Vec<Value> = rows.iter().map(|row| R::view(row, call)).collect();
     limits::count(call, rows, &mut views).await?;
     last_use::show(call, rows, &mut views).await?;
@@ -161,19 +164,22 @@ pub(crate) async fn told<R: Resource>(rows: &[Row<R>], call: &Call) -> Result<Ve
 /// The tombstone of a row that goes along with another.
 pub(crate) fn tombstone(row: Stored, now: Timestamp) -> Result<Stored, Problem> {
     match Kind::parse(&row.kind) {
-        Some(Kind::Integration) => Row::<Integration>::read(&row)?.tombstone(now),
-        Some(Kind::McpIntegration) => Row::<McpIntegration>::read(&row)?.tombstone(now),
-        Some(Kind::AgentIntegration) => Row::<AgentIntegration>::read(&row)?.tombstone(now),
-        Some(Kind::ApiKey) => Row::<ApiKey>::read(&row)?.tombstone(now),
-        Some(Kind::Alert) => Row::<AlertRule>::read(&row)?.tombstone(now),
-        Some(Kind::Guardrail) => Row::<GuardrailDocument>::read(&row)?.tombstone(now),
-        Some(Kind::SignOn) => Row::<SignOn>::read(&row)?.tombstone(now),
+        Some(Kind::Integration) => ResourceRow::<Integration>::read(&row)?.tombstone(now),
+        Some(Kind::McpIntegration) => ResourceRow::<McpIntegration>::read(&row)?.tombstone(now),
+        Some(Kind::AgentIntegration) => ResourceRow::<AgentIntegration>::read(&row)?.tombstone(now),
+        Some(Kind::ApiKey) => ResourceRow::<ApiKey>::read(&row)?.tombstone(now),
+        Some(Kind::Alert) => ResourceRow::<AlertRule>::read(&row)?.tombstone(now),
+        Some(Kind::Guardrail) => ResourceRow::<GuardrailDocument>::read(&row)?.tombstone(now),
+        Some(Kind::SignOn) => ResourceRow::<SignOn>::read(&row)?.tombstone(now),
         _ => Ok(Stored { version: row.version + 1, updated_at: now, deleted_at: Some(now), ..row }),
     }
 }
 
 /// Reads a new row from a body, and says what the audit trail keeps of that body.
-pub(crate) fn draft<R: Resource>(call: &Call, mut body: Body) -> Result<(NewRow<R>, Map<String, Value>), Problem> {
+pub(crate) fn draft<R: Resource>(
+    call: &AdminCall,
+    mut body: JsonBody,
+) -> Result<(NewRow<R>, Map<String, Value>), Problem> {
     let mut told = body.0.clone();
     R::mask(&mut told);
     let snapshot = call.snapshot();
@@ -191,22 +197,29 @@ pub(crate) fn draft<R: Resource>(call: &Call, mut body: Body) -> Result<(NewRow<
 }
 
 /// Clients may name the organisation; only their own exists for them. Says whether they did.
-pub(crate) fn check_organisation(call: &Call, body: &mut Body) -> Result<bool, Problem> {
+pub(crate) fn check_organisation(call: &AdminCall, body: &mut JsonBody) -> Result<bool, Problem> {
     match body.take_text("organisation_id")? {
         Some(id) if id != call.actor.org.to_string() => Err(missing("organisation")),
         given => Ok(given.is_some()),
     }
 }
 
-pub(crate) async fn insert<R: Resource>(call: &Call, body: Body) -> Result<(Row<R>, Revision), Problem> {
+pub(crate) async fn insert<R: Resource>(
+    call: &AdminCall,
+    body: JsonBody,
+) -> Result<(ResourceRow<R>, Revision), Problem> {
     insert_with(call, body, |_, _| Ok(Vec::new())).await
 }
 
 /// `along`: rows that change with the new one.
-pub(crate) async fn insert_with<R, F>(call: &Call, body: Body, along: F) -> Result<(Row<R>, Revision), Problem>
+pub(crate) async fn insert_with<R, F>(
+    call: &AdminCall,
+    body: JsonBody,
+    along: F,
+) -> Result<(ResourceRow<R>, Revision), Problem>
 where
     R: Resource,
-    F: FnOnce(&Row<R>, &WriteView<'_>) -> Result<Vec<Stored>, Problem> + Send,
+    F: FnOnce(&ResourceRow<R>, &WriteView<'_>) -> Result<Vec<Stored>, Problem> + Send,
 {
     let seen = call.snapshot().revision;
     let (mut draft, told) = draft::<R>(call, body)?;
@@ -227,15 +240,19 @@ where
     Ok((draft.row, revision))
 }
 
-pub(crate) async fn edit<R: Resource>(call: &Call, body: Body) -> Result<(Row<R>, Revision), Problem> {
+pub(crate) async fn edit<R: Resource>(call: &AdminCall, body: JsonBody) -> Result<(ResourceRow<R>, Revision), Problem> {
     edit_with(call, body, |_, _| Ok(Vec::new())).await
 }
 
 /// `along`: rows that change with this one.
-pub(crate) async fn edit_with<R, F>(call: &Call, mut body: Body, along: F) -> Result<(Row<R>, Revision), Problem>
+pub(crate) async fn edit_with<R, F>(
+    call: &AdminCall,
+    mut body: JsonBody,
+    along: F,
+) -> Result<(ResourceRow<R>, Revision), Problem>
 where
     R: Resource,
-    F: FnOnce(&Row<R>, &WriteView<'_>) -> Result<Vec<Stored>, Problem> + Send,
+    F: FnOnce(&ResourceRow<R>, &WriteView<'_>) -> Result<Vec<Stored>, Problem> + Send,
 {
     let seen = call.snapshot().revision;
     let mut told = body.0.clone();
@@ -270,7 +287,11 @@ where
 }
 
 /// The row that the path names, if this actor may see it there. `given`: the workspace that the request names.
-pub(crate) async fn locate<R: Resource>(call: &Call, given: Option<&str>, action: Action) -> Result<Row<R>, Problem> {
+pub(crate) async fn locate<R: Resource>(
+    call: &AdminCall,
+    given: Option<&str>,
+    action: Action,
+) -> Result<ResourceRow<R>, Problem> {
     let name = call.var("id");
     let snapshot = call.snapshot();
     let named = call.actor.named(&snapshot, given)?;
@@ -283,7 +304,7 @@ pub(crate) async fn locate<R: Resource>(call: &Call, given: Option<&str>, action
     let found = call.app.directory.get(R::KIND, call.actor.org, shelf, name).await?;
     let found = found.ok_or_else(|| missing(R::NOUN))?;
     call.subject.found(&found);
-    let row = Row::read(&found)?;
+    let row = ResourceRow::read(&found)?;
     let seen_from = |ws: WorkspaceId| row.workspace.map_or(R::SHARED, |own| own == ws);
     if !named.is_none_or(seen_from) {
         return Err(missing(R::NOUN));
@@ -293,7 +314,7 @@ pub(crate) async fn locate<R: Resource>(call: &Call, given: Option<&str>, action
 }
 
 /// The workspace that an Admin key means by a bare slug: the default one if it holds it, else the only one.
-fn holder<R: Resource>(call: &Call, snapshot: &Snapshot, slug: &str) -> Result<WorkspaceId, Problem> {
+fn holder<R: Resource>(call: &AdminCall, snapshot: &Snapshot, slug: &str) -> Result<WorkspaceId, Problem> {
     let default = call.actor.default_workspace(snapshot)?;
     let ours = snapshot.workspaces().filter(|w| w.org == call.actor.org && R::held(w, slug));
     let holders: Vec<WorkspaceId> = ours.map(|w| w.id).collect();

@@ -1,15 +1,15 @@
 //! A route as data: method, path, who may call it, what it is for, what runs. There are two ways to make one,
 //! [`public`] and [`authed`], so a handler that forgets authentication cannot be written: only the second is
-//! given a [`Call`], and there is no [`Call`] without an [`Actor`].
+//! given an [`AdminCall`], and there is no [`AdminCall`] without an [`Actor`].
 
 use crate::actor::Actor;
 use crate::app::App;
 use crate::asked_row::AskedRow;
-use crate::input::{Body as JsonBody, KnownNames, Query, Variable};
+use crate::input::{JsonBody, KnownNames, QueryString, Variable};
 use crate::path_kind;
 use crate::problem::Problem;
 use crate::repeat::Repeat;
-pub(crate) use crate::reply::{Reply, stamp};
+pub(crate) use crate::reply::{AdminReply, stamp};
 use crate::schema::schema;
 use bytes::Bytes;
 use gateway_domain::scope::Scope;
@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 /// Where a path is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MountPoint {
     /// The path is served below `/v1`, `/v2` and `/v1/v2`, on both ports.
     Api,
     /// The path is served as it is written, without a prefix, on both ports.
@@ -34,10 +34,10 @@ pub(crate) enum Place {
     Operator,
 }
 
-pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
-pub(crate) type AuthedFn = Box<dyn Fn(Call) -> Answer + Send + Sync>;
-pub(crate) type PublicFn = fn(&App) -> Reply;
-pub(crate) type GuestFn = Box<dyn Fn(Visit) -> Answer + Send + Sync>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Result<AdminReply, Problem>> + Send>>;
+pub(crate) type AuthedFn = Box<dyn Fn(AdminCall) -> HandlerFuture + Send + Sync>;
+pub(crate) type PublicFn = fn(&App) -> AdminReply;
+pub(crate) type GuestFn = Box<dyn Fn(Visit) -> HandlerFuture + Send + Sync>;
 
 pub(crate) enum Gate {
     Public(PublicFn),
@@ -49,10 +49,10 @@ pub(crate) enum Gate {
     Scopes(&'static [Scope], AuthedFn),
 }
 
-pub(crate) struct Route {
+pub(crate) struct AdminRoute {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: MountPoint,
     pub(crate) summary: &'static str,
     pub(crate) gate: Gate,
     /// Names that the query string may hold; others are refused.
@@ -65,26 +65,32 @@ pub(crate) struct Route {
     pub(crate) more: &'static [&'static str],
 }
 
-pub(crate) fn public(place: Place, path: &'static str, summary: &'static str, run: PublicFn) -> Route {
-    Route::of(Method::GET, place, path, summary, Gate::Public(run))
+pub(crate) fn public(place: MountPoint, path: &'static str, summary: &'static str, run: PublicFn) -> AdminRoute {
+    AdminRoute::of(Method::GET, place, path, summary, Gate::Public(run))
 }
 
-pub(crate) fn guest<F, A>(method: Method, place: Place, path: &'static str, summary: &'static str, run: F) -> Route
+pub(crate) fn guest<F, A>(
+    method: Method,
+    place: MountPoint,
+    path: &'static str,
+    summary: &'static str,
+    run: F,
+) -> AdminRoute
 where
     F: Fn(Visit) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+    A: Future<Output = Result<AdminReply, Problem>> + Send + 'static,
 {
     let run: GuestFn = Box::new(move |visit| Box::pin(run(visit)));
-    Route::of(method, place, path, summary, Gate::Guest(run))
+    AdminRoute::of(method, place, path, summary, Gate::Guest(run))
 }
 
-pub(crate) fn any_key<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> Route
+pub(crate) fn any_key<F, A>(method: Method, path: &'static str, summary: &'static str, run: F) -> AdminRoute
 where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+    F: Fn(AdminCall) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<AdminReply, Problem>> + Send + 'static,
 {
     let run: AuthedFn = Box::new(move |call| Box::pin(run(call)));
-    Route::of(method, Place::Api, path, summary, Gate::AnyKey(run))
+    AdminRoute::of(method, MountPoint::Api, path, summary, Gate::AnyKey(run))
 }
 
 pub(crate) fn authed<F, A>(
@@ -93,17 +99,17 @@ pub(crate) fn authed<F, A>(
     any_of: &'static [Scope],
     summary: &'static str,
     run: F,
-) -> Route
+) -> AdminRoute
 where
-    F: Fn(Call) -> A + Send + Sync + 'static,
-    A: Future<Output = Result<Reply, Problem>> + Send + 'static,
+    F: Fn(AdminCall) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<AdminReply, Problem>> + Send + 'static,
 {
     let run: AuthedFn = Box::new(move |call| Box::pin(run(call)));
-    Route::of(method, Place::Api, path, summary, Gate::Scopes(any_of, run))
+    AdminRoute::of(method, MountPoint::Api, path, summary, Gate::Scopes(any_of, run))
 }
 
-impl Route {
-    fn of(method: Method, place: Place, path: &'static str, summary: &'static str, gate: Gate) -> Self {
+impl AdminRoute {
+    fn of(method: Method, place: MountPoint, path: &'static str, summary: &'static str, gate: Gate) -> Self {
         Self { method, path, place, summary, gate, query: &[], later: &[], body: None, more: &[] }
     }
 
@@ -149,8 +155,8 @@ impl Route {
     /// Every path that it answers at.
     pub(crate) fn paths(&self) -> Vec<String> {
         match self.place {
-            Place::Api => PREFIXES.iter().map(|prefix| format!("{prefix}{}", self.path)).collect(),
-            Place::Root | Place::Operator => vec![self.path.to_owned()],
+            MountPoint::Api => PREFIXES.iter().map(|prefix| format!("{prefix}{}", self.path)).collect(),
+            MountPoint::Root | MountPoint::Operator => vec![self.path.to_owned()],
         }
     }
 }
@@ -168,15 +174,15 @@ pub(crate) const PAGES: &[&str] = &["workspace_id", "current_page", "page_size"]
 pub(crate) const SEARCHED: &[&str] = &["workspace_id", "search", "current_page", "page_size"];
 
 /// An authenticated request, read but for its body.
-pub(crate) struct Call {
+pub(crate) struct AdminCall {
     pub(crate) app: Arc<App>,
-    pub(crate) route: &'static Route,
+    pub(crate) route: &'static AdminRoute,
     pub(crate) actor: Actor,
     pub(crate) now: Timestamp,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) vars: Vec<Variable>,
-    pub(crate) query: Query,
+    pub(crate) query: QueryString,
     pub(crate) bytes: Bytes,
     pub(crate) client: Option<IpAddr>,
     pub(crate) request_id: Uuid,
@@ -209,7 +215,7 @@ impl Visit {
     }
 }
 
-impl Call {
+impl AdminCall {
     pub(crate) fn var(&self, name: &str) -> &str {
         variable(&self.vars, name)
     }

@@ -6,11 +6,11 @@ use crate::app::{App, ClientAddr};
 use crate::asked_row::AskedRow;
 use crate::change::AdminHead;
 use crate::contract::{self, Reserved};
-use crate::input::{Query, Variable, is_nul};
+use crate::input::{QueryString, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
-use crate::refusal::{Attempt, Refusals};
+use crate::refusal::{ChangeAttempt, Refusals};
 use crate::repeat::{Repeat, RunningRepeats};
-use crate::route::{Call, Gate, PREFIXES, Place, Reply, Route, Visit, stamp};
+use crate::route::{AdminCall, AdminReply, AdminRoute, Gate, MountPoint, PREFIXES, Visit, stamp};
 use crate::{
     analytics, audit, batch_output, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public,
     registry, resource, scim, sso, tokenize,
@@ -32,7 +32,7 @@ use uuid::Uuid;
 const MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// Adding a resource is adding its file and its line here.
-static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
+static TABLE: LazyLock<Vec<AdminRoute>> = LazyLock::new(|| {
     let parts = [
         public::routes(),
         resource::config::routes(),
@@ -84,17 +84,17 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
 });
 
 #[cfg(test)]
-pub(crate) fn table() -> &'static [Route] {
+pub(crate) fn table() -> &'static [AdminRoute] {
     &TABLE
 }
 
 /// The description of the API, made when it is first asked for: the table is there then.
 static DESCRIPTION: LazyLock<Value> = LazyLock::new(|| openapi::document(&TABLE));
 
-fn describe(app: &App) -> Reply {
+fn describe(app: &App) -> AdminReply {
     let mut document = DESCRIPTION.clone();
     document["info"]["version"] = app.status.version().into();
-    Reply::json(document)
+    AdminReply::json(document)
 }
 
 /// A row of the table, as it may be told to others.
@@ -114,13 +114,13 @@ pub struct RouteInfo {
 
 /// The whole table.
 pub fn routes() -> Vec<RouteInfo> {
-    let info = |r: &Route| {
+    let info = |r: &AdminRoute| {
         let (public, scopes) = match &r.gate {
             Gate::Public(_) | Gate::Guest(_) => (true, Vec::new()),
             Gate::AnyKey(_) => (false, Vec::new()),
             Gate::Scopes(any_of, _) => (false, any_of.iter().map(|s| s.name()).collect()),
         };
-        let (method, versioned) = (r.method.clone(), r.place == Place::Api);
+        let (method, versioned) = (r.method.clone(), r.place == MountPoint::Api);
         RouteInfo { method, path: r.path, summary: r.summary, public, versioned, scopes }
     };
     TABLE.iter().map(info).collect()
@@ -201,7 +201,7 @@ struct AdminDoor {
     repeats: RunningRepeats,
 }
 
-async fn serve(app: Arc<App>, door: Arc<AdminDoor>, route: &'static Route, request: Request) -> Response {
+async fn serve(app: Arc<App>, door: Arc<AdminDoor>, route: &'static AdminRoute, request: Request) -> Response {
     let id = app.id();
     match answer((app, &door), route, request, id).await {
         Ok(reply) => reply.answer(id),
@@ -213,10 +213,10 @@ async fn serve(app: Arc<App>, door: Arc<AdminDoor>, route: &'static Route, reque
 /// Authentication and scope come before the body is read.
 async fn answer(
     (app, door): (Arc<App>, &AdminDoor),
-    route: &'static Route,
+    route: &'static AdminRoute,
     request: Request,
     request_id: Uuid,
-) -> Result<Reply, Problem> {
+) -> Result<AdminReply, Problem> {
     let (any_of, run) = match &route.gate {
         Gate::Public(run) => return Ok(run(&app)),
         Gate::Guest(run) => return run(visit(app, route, request, request_id).await?).await,
@@ -226,18 +226,18 @@ async fn answer(
     let now = app.now();
     let (mut parts, body) = request.into_parts();
     let actor = Actor::authenticate(&app, &parts.headers, now).await.map_err(|who| who.report(&app, &parts, now))?;
-    let attempt = Attempt::of(&app, route, &actor, AdminHead { parts: &parts, at: now, request_id });
+    let attempt = ChangeAttempt::of(&app, route, &actor, AdminHead { parts: &parts, at: now, request_id });
     let done = async {
         actor.require(any_of)?;
         let vars = variables(&mut parts).await?;
-        let query = Query::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
+        let query = QueryString::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
         let subject = Arc::new(AskedRow::of(&route.method, route.path, &parts.headers)?);
         let bytes = read(body).await?;
         let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
         let repeat = Repeat::of(route.path, &actor, &parts, &bytes, now)?;
         let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
         let (about, again, asked) = (subject.clone(), repeat.clone(), method.clone());
-        let call = Call {
+        let call = AdminCall {
             app: app.clone(),
             route,
             actor,
@@ -270,11 +270,11 @@ async fn answer(
     }
 }
 
-async fn visit(app: Arc<App>, route: &Route, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
+async fn visit(app: Arc<App>, route: &AdminRoute, request: Request, request_id: Uuid) -> Result<Visit, Problem> {
     let now = app.now();
     let (mut parts, body) = request.into_parts();
     let vars = variables(&mut parts).await?;
-    Query::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
+    QueryString::parse(&parts.uri)?.aligned(&route.known_names(), &vars)?;
     let bytes = read(body).await?;
     let client = parts.extensions.get::<ClientAddr>().map(|c| c.0);
     let (method, uri, headers) = (parts.method, parts.uri, parts.headers);
@@ -306,7 +306,7 @@ struct PathPattern {
 }
 
 static ROOTS: LazyLock<Vec<PathPattern>> =
-    LazyLock::new(|| TABLE.iter().filter(|r| r.place == Place::Root).map(|r| pattern(r.path)).collect());
+    LazyLock::new(|| TABLE.iter().filter(|r| r.place == MountPoint::Root).map(|r| pattern(r.path)).collect());
 
 fn pattern(path: &'static str) -> PathPattern {
     let segments = path[1..].split('/').map(|s| (!s.starts_with('{')).then_some(s)).collect();

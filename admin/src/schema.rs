@@ -8,17 +8,17 @@ use std::cell::RefCell;
 use std::fmt;
 
 #[derive(Debug)]
-struct Stop;
+struct ProbeEnd;
 
-impl fmt::Display for Stop {
+impl fmt::Display for ProbeEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("seen enough")
     }
 }
 
-impl std::error::Error for Stop {}
+impl std::error::Error for ProbeEnd {}
 
-impl serde::de::Error for Stop {
+impl serde::de::Error for ProbeEnd {
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self
     }
@@ -26,45 +26,45 @@ impl serde::de::Error for Stop {
 
 /// What one look told: the fields of the struct, or the type of the one field that was offered.
 #[derive(Default)]
-struct Seen {
+struct ProbedFields {
     fields: &'static [&'static str],
     offered: Option<Value>,
 }
 
 /// Stands where the body would; offers at most one field.
-struct Body<'s> {
-    seen: &'s RefCell<Seen>,
+struct BodyProbe<'s> {
+    seen: &'s RefCell<ProbedFields>,
     offer: Option<&'static str>,
 }
 
 /// Stands where a field's value would, and notes what is asked of it.
 struct Field<'s> {
-    seen: &'s RefCell<Seen>,
+    seen: &'s RefCell<ProbedFields>,
     nullable: bool,
 }
 
 impl Field<'_> {
-    fn note<T>(self, mut schema: Value) -> Result<T, Stop> {
+    fn note<T>(self, mut schema: Value) -> Result<T, ProbeEnd> {
         if self.nullable
             && let Some(kind) = schema.get("type").cloned()
         {
             schema["type"] = json!([kind, "null"]);
         }
         self.seen.borrow_mut().offered.get_or_insert(schema);
-        Err(Stop)
+        Err(ProbeEnd)
     }
 }
 
 macro_rules! notes {
     ($($method:ident => $schema:tt),+ $(,)?) => {
-        $(fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Stop> {
+        $(fn $method<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ProbeEnd> {
             self.note(json!($schema))
         })+
     };
 }
 
 impl<'de> Deserializer<'de> for Field<'_> {
-    type Error = Stop;
+    type Error = ProbeEnd;
 
     notes! {
         deserialize_any => {}, deserialize_bool => {"type": "boolean"},
@@ -80,23 +80,23 @@ impl<'de> Deserializer<'de> for Field<'_> {
         deserialize_identifier => {"type": "string"}, deserialize_ignored_any => {},
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ProbeEnd> {
         visitor.visit_some(Field { nullable: true, ..self })
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, _: V) -> Result<V::Value, Stop> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, _: V) -> Result<V::Value, ProbeEnd> {
         self.note(json!({"type": "null"}))
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, ProbeEnd> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, Stop> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, _: V) -> Result<V::Value, ProbeEnd> {
         self.note(json!({"type": "array", "items": {}}))
     }
 
-    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, _: V) -> Result<V::Value, Stop> {
+    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, _: usize, _: V) -> Result<V::Value, ProbeEnd> {
         self.note(json!({"type": "array", "items": {}}))
     }
 
@@ -105,7 +105,7 @@ impl<'de> Deserializer<'de> for Field<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         _: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ProbeEnd> {
         let properties: Map<String, Value> = fields.iter().map(|f| ((*f).to_owned(), json!({}))).collect();
         self.note(json!({"type": "object", "properties": properties}))
     }
@@ -115,26 +115,26 @@ impl<'de> Deserializer<'de> for Field<'_> {
         _: &'static str,
         variants: &'static [&'static str],
         _: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ProbeEnd> {
         self.note(json!({"type": "string", "enum": variants}))
     }
 }
 
-impl<'de> Deserializer<'de> for Body<'_> {
-    type Error = Stop;
+impl<'de> Deserializer<'de> for BodyProbe<'_> {
+    type Error = ProbeEnd;
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, ProbeEnd> {
         self.seen.borrow_mut().fields = fields;
         visitor.visit_map(self)
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Stop> {
-        Err(Stop::custom("not a struct"))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ProbeEnd> {
+        Err(ProbeEnd::custom("not a struct"))
     }
 
     serde::forward_to_deserialize_any! {
@@ -143,22 +143,22 @@ impl<'de> Deserializer<'de> for Body<'_> {
     }
 }
 
-impl<'de> MapAccess<'de> for Body<'_> {
-    type Error = Stop;
+impl<'de> MapAccess<'de> for BodyProbe<'_> {
+    type Error = ProbeEnd;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stop> {
-        self.offer.map(|name| seed.deserialize(StrDeserializer::<Stop>::new(name))).transpose()
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ProbeEnd> {
+        self.offer.map(|name| seed.deserialize(StrDeserializer::<ProbeEnd>::new(name))).transpose()
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stop> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ProbeEnd> {
         seed.deserialize(Field { seen: self.seen, nullable: false })
     }
 }
 
-fn look<T: DeserializeOwned>(offer: Option<&'static str>) -> Seen {
+fn look<T: DeserializeOwned>(offer: Option<&'static str>) -> ProbedFields {
     let seen = RefCell::default();
     // The look ends in an error by design; what was asked for on the way is all that counts.
-    let _ended = T::deserialize(Body { seen: &seen, offer }).is_ok();
+    let _ended = T::deserialize(BodyProbe { seen: &seen, offer }).is_ok();
     seen.into_inner()
 }
 

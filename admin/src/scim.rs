@@ -21,9 +21,9 @@ mod written;
 pub(crate) use refusal::{MEDIA_TYPE, answer};
 pub(crate) use service::responses;
 
-use crate::route::Route;
+use crate::route::AdminRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     [service::routes(), user::routes(), group::routes(), mapping::routes()].into_iter().flatten().collect()
 }
 

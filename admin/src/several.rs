@@ -1,8 +1,8 @@
 //! A body that is one object or a list of them, as some clients send it.
 
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::{Problem, unreadable};
-use crate::route::Call;
+use crate::route::AdminCall;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(crate) struct OneGiven<T> {
 }
 
 /// Reads a body that is one object or a list of at least one and at most `most` objects.
-pub(crate) fn one_or_several<T: DeserializeOwned>(call: &Call, most: usize) -> Result<Vec<OneGiven<T>>, Problem> {
+pub(crate) fn one_or_several<T: DeserializeOwned>(call: &AdminCall, most: usize) -> Result<Vec<OneGiven<T>>, Problem> {
     let Ok(Value::Array(items)) = serde_json::from_slice(&call.bytes) else {
         return Ok(vec![OneGiven { given: call.body()?.read()?, under: String::new() }]);
     };
@@ -23,7 +23,7 @@ pub(crate) fn one_or_several<T: DeserializeOwned>(call: &Call, most: usize) -> R
     }
     let read = |(at, item): (usize, Value)| {
         let under = format!("[{at}].");
-        let body = Body::parse(item.to_string().as_bytes())?.aligned(&call.route.known_names(), &call.vars)?;
+        let body = JsonBody::parse(item.to_string().as_bytes())?.aligned(&call.route.known_names(), &call.vars)?;
         let given = body.read_under(&under)?;
         Ok(OneGiven { given, under })
     };

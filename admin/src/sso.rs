@@ -15,8 +15,8 @@ mod ticket;
 
 pub(crate) use issuer::check_address;
 
-use crate::route::Route;
+use crate::route::AdminRoute;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     [settings::routes(), start::routes(), back::routes(), session::routes()].into_iter().flatten().collect()
 }

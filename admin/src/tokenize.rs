@@ -2,7 +2,7 @@
 //! counted against limits; what is an estimate says so. Knows no tokenizer: the port counts.
 
 use crate::problem::{Problem, bad, busy, not_built};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::config::split_model;
 use gateway_domain::ports::{TokenSubject, TooBusyToCount};
 use gateway_domain::scope::Scope;
@@ -10,7 +10,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const WRITE: &[Scope] = &[Scope::named("completions.write")];
     vec![
         authed(Method::POST, "/gateway/tokenize", WRITE, "Count the tokens of a text or of a request", tokenize)
@@ -29,7 +29,7 @@ struct TokenizeAsk {
     functions: Option<Vec<Value>>,
 }
 
-async fn tokenize(call: Call) -> Result<Reply, Problem> {
+async fn tokenize(call: AdminCall) -> Result<AdminReply, Problem> {
     let ask: TokenizeAsk = call.body()?.read()?;
     let model = ask.model.as_deref().map(|name| split_model(name).map_or(name, |(_, model)| model).to_owned());
     if model.as_ref().is_some_and(|name| name.is_empty() || name.len() > 255) {
@@ -63,7 +63,7 @@ async fn tokenize(call: Call) -> Result<Reply, Problem> {
     };
     let told = counts.count_tokens(model.clone(), subject).await;
     let told = told.map_err(|TooBusyToCount| busy("too much is being counted: try again in a moment"))?;
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "tokenization",
         "model": model,
         "tokens": told.tokens,

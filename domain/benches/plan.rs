@@ -4,7 +4,7 @@
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a program for developers")]
 
 use gateway_domain::Secret;
-use gateway_domain::config::plan::{Asks, Look, Plan, Sticks};
+use gateway_domain::config::plan::{Asks, Plan, RequestAttributes, Sticks};
 use gateway_domain::config::{BreakerSet, Config, Context, compile, params};
 use gateway_domain::egress::Trusted;
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ struct Asked<'a> {
     params: OnceCell<Vec<Option<Value>>>,
 }
 
-impl Look for Asked<'_> {
+impl RequestAttributes for Asked<'_> {
     fn metadata(&self, key: &str) -> Option<&str> {
         match key {
             "plan" => Some(self.plan),

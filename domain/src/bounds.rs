@@ -9,7 +9,7 @@ mod rules;
 use crate::fault::{Fault, FaultKind};
 use crate::form::ClientForm;
 use crate::operation::Operation;
-use rules::{Narrow, Rule};
+use rules::{FieldRule, Narrow};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -80,20 +80,20 @@ pub fn peek_form<'a>(operation: Operation, form: &ClientForm, body: &'a [u8]) ->
     }
 }
 
-fn read<'a>(rules: &'static [Rule], body: &'a [u8]) -> Result<Peek<'a>, serde_json::Error> {
+fn read<'a>(rules: &'static [FieldRule], body: &'a [u8]) -> Result<Peek<'a>, serde_json::Error> {
     // Checked once as a whole, which is far cheaper than string by string.
     let text = std::str::from_utf8(body).map_err(|_| serde::de::Error::custom("the request body must be UTF-8"))?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let found = (&mut json).deserialize_map(Body { rules })?;
+    let found = (&mut json).deserialize_map(BodyVisitor { rules })?;
     json.end()?;
-    let Found { model, stream, wants_usage, model_respelled, narrow } = found;
+    let BodyFields { model, stream, wants_usage, model_respelled, narrow } = found;
     let mut peek = Peek { stream, wants_usage, model_respelled, read: true, ..Peek::default() };
     if let Some(raw) = model {
         let text = raw.get();
         // The raw text borrows from `body`, so its place is the distance between the two.
         let start = (text.as_ptr() as usize).wrapping_sub(body.as_ptr() as usize);
         peek.model_span = Some(start..start + text.len());
-        peek.model = Some(Text::deserialize(raw)?.0);
+        peek.model = Some(BorrowedText::deserialize(raw)?.0);
     }
     let asked = peek.model.as_deref().unwrap_or_default();
     match narrow.into_iter().find(|narrow| narrow.is_of(asked)) {
@@ -108,7 +108,7 @@ fn is_other_json(body: &[u8]) -> bool {
 }
 
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Rule breaks are spelled "`field` rule" by this module, so that the field can be told to the client.
 fn fault(error: &serde_json::Error) -> Fault {
@@ -127,7 +127,7 @@ fn fault(error: &serde_json::Error) -> Fault {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct BodyFields<'a> {
     model: Option<&'a RawValue>,
     stream: bool,
     wants_usage: bool,
@@ -136,21 +136,21 @@ struct Found<'a> {
     narrow: Vec<Narrow>,
 }
 
-struct Body {
-    rules: &'static [Rule],
+struct BodyVisitor {
+    rules: &'static [FieldRule],
 }
 
-impl<'de> Visitor<'de> for Body {
-    type Value = Found<'de>;
+impl<'de> Visitor<'de> for BodyVisitor {
+    type Value = BodyFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Found<'de>, A::Error> {
-        let mut found = Found::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<BodyFields<'de>, A::Error> {
+        let mut found = BodyFields::default();
         let mut seen = 0u64;
-        while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+        while let Some(BodyKey(key)) = map.next_key::<BodyKey<'de>>()? {
             let Some(i) = self.rules.iter().position(|r| r.field == key) else {
                 if rules::is_closed(self.rules) {
                     return Err(serde::de::Error::custom(format!("`{key}` is not allowed here")));
@@ -164,7 +164,7 @@ impl<'de> Visitor<'de> for Body {
             }
             seen |= 1 << i;
             let rule = &self.rules[i];
-            if matches!(rule.shape, rules::Shape::Messages) {
+            if matches!(rule.shape, rules::FieldShape::Messages) {
                 map.next_value_seed(messages::Messages)?;
                 continue;
             }
@@ -189,15 +189,15 @@ impl<'de> Visitor<'de> for Body {
 
 /// Keys are borrowed unless they hold escapes.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BodyKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn includes_usage(raw: &str) -> bool {
     #[derive(Deserialize)]
-    struct Options {
+    struct StreamOptions {
         #[serde(default)]
         include_usage: Option<bool>,
     }
-    serde_json::from_str::<Options>(raw).is_ok_and(|o| o.include_usage == Some(true))
+    serde_json::from_str::<StreamOptions>(raw).is_ok_and(|o| o.include_usage == Some(true))
 }
 
 /// A header name that a client or config wants forwarded: valid, not hop-by-hop, and not the gateway's own.

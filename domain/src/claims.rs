@@ -5,8 +5,8 @@ mod limits;
 pub use limits::Claimed;
 
 use crate::id::{ClaimId, GrantId, McpServerId};
-use crate::metadata::{self, Refused};
-use crate::resource::limits::Limits;
+use crate::metadata::{self, MetadataRefusal};
+use crate::resource::limits::ResourceLimits;
 use crate::resource::mcp_reach::McpReach;
 use crate::resource::model_reach::ModelReach;
 use crate::scope::{Scope, Scopes};
@@ -157,9 +157,11 @@ fn metadata(value: Option<&Value>) -> Result<Vec<(String, String)>, BadClaim> {
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Object(given)) => metadata::read(given).map_err(|refused| match refused {
-            Refused::TooMany => bad(CLAIM, "must be an object of at most 64 texts"),
-            Refused::LongKey(_) => bad(CLAIM, "must have keys of at most 128 characters"),
-            Refused::LongValue(_) | Refused::NoText(_) => bad(CLAIM, "must hold texts of at most 128 characters"),
+            MetadataRefusal::TooMany => bad(CLAIM, "must be an object of at most 64 texts"),
+            MetadataRefusal::LongKey(_) => bad(CLAIM, "must have keys of at most 128 characters"),
+            MetadataRefusal::LongValue(_) | MetadataRefusal::NoText(_) => {
+                bad(CLAIM, "must hold texts of at most 128 characters")
+            }
         }),
         Some(_) => Err(bad(CLAIM, "must be an object of at most 64 texts")),
     }
@@ -209,7 +211,7 @@ pub struct ClaimedLimits {
     pub id: ClaimId,
     /// The name that people are shown: the id that the token gives its limits, else the token's subject.
     pub name: Arc<str>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 impl Claims {

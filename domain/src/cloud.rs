@@ -9,12 +9,12 @@ mod hosts;
 mod service;
 mod sign_in;
 
-pub use azure::Deployment;
+pub use azure::AzureDeployment;
 pub use google::is_heard_by_speech;
 pub use hosts::snowflake_token_type;
 pub use service::{CloudService, S3, service_url, signed_service};
 pub use sign_in::{
-    Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Federation, Grant, OciKey, ServiceAccount, SignIn,
+    Assertion, AwsKeys, AwsRole, ClientCredentials, Federation, Grant, OciKey, ServiceAccount, SignIn, SignInEndpoint,
     Signing, SubjectFormat, SubjectSource,
 };
 
@@ -288,16 +288,16 @@ fn fingerprint(value: &str) -> Result<(), &'static str> {
 
 /// Settings with their values, checked one by one; what they mean together depends on the family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct CloudSettings {
     values: Vec<(&'static str, Secret<String>)>,
     /// What `azure_deployment_config` says, read once.
-    deployments: Option<Arc<[Deployment]>>,
+    deployments: Option<Arc<[AzureDeployment]>>,
 }
 
-impl Settings {
+impl CloudSettings {
     /// Empty settings, for a provider that needs none.
     pub fn none() -> &'static Self {
-        static NONE: Settings = Settings { values: Vec::new(), deployments: None };
+        static NONE: CloudSettings = CloudSettings { values: Vec::new(), deployments: None };
         &NONE
     }
 
@@ -315,7 +315,7 @@ impl Settings {
     }
 
     /// The deployments of Azure OpenAI, in the order in which they were given.
-    pub fn deployments(&self) -> &[Deployment] {
+    pub fn deployments(&self) -> &[AzureDeployment] {
         self.deployments.as_deref().unwrap_or_default()
     }
 
@@ -349,7 +349,7 @@ impl Settings {
 }
 
 /// The address that settings of `family` make, without a trailing slash; `None`: it has one of its own or none.
-pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wrong> {
+pub fn base_url(family: &str, settings: &CloudSettings) -> Result<Option<String>, Wrong> {
     match family {
         "bedrock" => aws::runtime_url(settings).map(Some),
         "bedrock-mantle" => aws::mantle_url(settings).map(Some),
@@ -363,7 +363,7 @@ pub fn base_url(family: &str, settings: &Settings) -> Result<Option<String>, Wro
 }
 
 /// A token among the settings that is sent as it is, in place of the credential.
-pub fn bearer(settings: &Settings) -> Option<&str> {
+pub fn bearer(settings: &CloudSettings) -> Option<&str> {
     let token = settings.get("azure_ad_token")?;
     Some(token.strip_prefix("Bearer ").unwrap_or(token))
 }
@@ -374,7 +374,7 @@ pub fn aside_url(
     family: &str,
     operation: Operation,
     model: Option<&str>,
-    settings: &Settings,
+    settings: &CloudSettings,
 ) -> Result<Option<String>, Wrong> {
     match (family, operation) {
         ("bedrock", operation) if operation == Operation::ListModels || operation.is_about_tuning() => {
@@ -397,7 +397,12 @@ pub fn sts_url(region: &str) -> String {
 
 /// How the settings of `family` sign in; `None`: the credential goes upstream as it is. `host_identity`: the identity
 /// of the machine may be used, which an admin's word allows and a request's does not.
-pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bool) -> Result<Option<Grant>, Wrong> {
+pub fn grant(
+    family: &str,
+    settings: &CloudSettings,
+    has_key: bool,
+    host_identity: bool,
+) -> Result<Option<Grant>, Wrong> {
     let sign_in = match family {
         family if AWS.contains(&family) => aws::sign_in(settings, has_key)?,
         "oracle" => oracle_key(settings)?,
@@ -422,7 +427,7 @@ pub fn grant(family: &str, settings: &Settings, has_key: bool, host_identity: bo
 }
 
 /// A user's key, where any part of one is given; else an API key goes as it is.
-fn oracle_key(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
+fn oracle_key(settings: &CloudSettings) -> Result<Option<SignIn>, Wrong> {
     const PARTS: [&str; 4] = ["oracle_tenancy", "oracle_user", "oracle_fingerprint", "oracle_private_key"];
     if PARTS.iter().all(|name| settings.get(name).is_none()) {
         return Ok(None);
@@ -441,17 +446,17 @@ fn oracle_key(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
 }
 
 /// The project that calls belong to: named, or the one of the service account.
-pub fn vertex_project(settings: &Settings) -> Option<String> {
+pub fn vertex_project(settings: &CloudSettings) -> Option<String> {
     google::project(settings)
 }
 
 /// `oauthClientCredentials`, for any provider that takes such tokens.
-fn oauth(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
+fn oauth(settings: &CloudSettings) -> Result<Option<SignIn>, Wrong> {
     if settings.get("oauth_token_endpoint").is_none() && settings.get("oauth_client_id").is_none() {
         return Ok(None);
     }
     Ok(Some(SignIn::ClientCredentials(ClientCredentials {
-        endpoint: Endpoint::Url(settings.needed("oauth_token_endpoint")?.to_owned()),
+        endpoint: SignInEndpoint::Url(settings.needed("oauth_token_endpoint")?.to_owned()),
         client_id: settings.needed("oauth_client_id")?.to_owned(),
         secret: Assertion::Secret(Secret::new(settings.needed("oauth_client_secret")?.to_owned())),
         scope: settings.get("oauth_scope").map(str::to_owned),

@@ -23,7 +23,7 @@ mod tree;
 pub use crate::model_name::split_model;
 pub use breaker::Breaker;
 pub use breakers::{BreakerSet, Breakers};
-pub use compiler::{Context, Problem};
+pub use compiler::{ConfigProblem, Context};
 pub use cost::INLINE_TEXT;
 pub use fields::keys;
 pub use query::{Effort, Query};
@@ -37,7 +37,7 @@ use serde_json::Value;
 use std::sync::Arc;
 
 /// Checks and compiles a config. Every problem is listed, not only the first, up to a bound.
-pub fn compile(config: &Value, context: &Context<'_>) -> Result<Config, Vec<Problem>> {
+pub fn compile(config: &Value, context: &Context<'_>) -> Result<Config, Vec<ConfigProblem>> {
     let mut compiler = Compiler::new(context);
     let compiled = compiler.compile(config);
     let problems = compiler.verdict();
@@ -85,17 +85,17 @@ pub fn visit_prompts(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
 
 /// A managed provider or a saved prompt that a config names, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct ConfigReference {
     pub slug: Arc<str>,
-    /// Path of a [`Problem`]: `targets,0,provider`.
+    /// Path of a [`ConfigProblem`]: `targets,0,provider`.
     pub path: String,
 }
 
 /// Every managed provider that a config names, for the check of dangling references at save.
-pub fn managed_slugs(config: &Config) -> Vec<Named> {
+pub fn managed_slugs(config: &Config) -> Vec<ConfigReference> {
     let mut out = Vec::new();
     for leaf in config.leaves() {
-        let mut name = |slug: Arc<str>, key: &str| out.push(Named::at(leaf, slug, key));
+        let mut name = |slug: Arc<str>, key: &str| out.push(ConfigReference::at(leaf, slug, key));
         if let ProviderRef::Managed(slug) = &leaf.provider {
             name(slug.clone(), "provider");
         }
@@ -109,11 +109,11 @@ pub fn managed_slugs(config: &Config) -> Vec<Named> {
 }
 
 /// Every saved prompt that a config names, with the version that it asks for.
-pub fn prompt_names(config: &Config) -> Vec<Named> {
-    config.leaves().filter_map(|leaf| Some(Named::at(leaf, leaf.prompt.clone()?, "prompt_id"))).collect()
+pub fn prompt_names(config: &Config) -> Vec<ConfigReference> {
+    config.leaves().filter_map(|leaf| Some(ConfigReference::at(leaf, leaf.prompt.clone()?, "prompt_id"))).collect()
 }
 
-impl Named {
+impl ConfigReference {
     fn at(leaf: &Leaf, slug: Arc<str>, key: &str) -> Self {
         let place: Vec<&str> = leaf.path.split(['.', '[', ']']).filter(|s| !s.is_empty()).skip(1).collect();
         Self { slug, path: [&place[..], &[key]].concat().join(",") }

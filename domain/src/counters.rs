@@ -271,12 +271,12 @@ impl LimitStatus {
 
 /// The tightest rate limits of each kind; budgets are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standings {
+pub struct RateLimitStandings {
     pub requests: Option<LimitStatus>,
     pub tokens: Option<LimitStatus>,
 }
 
-impl Standings {
+impl RateLimitStandings {
     pub fn of<'a>(rates: impl Iterator<Item = &'a CounterOp>) -> Self {
         let mut standings = Self::default();
         for ask in rates {
@@ -349,13 +349,13 @@ impl Change {
 }
 
 /// A verdict, at once or later.
-pub enum Answer<'a> {
+pub enum LimitDecision<'a> {
     Now(Result<(), Refusal>),
     /// Has a deadline of its own.
     Later(Fut<'a, Result<(), Refusal>>),
 }
 
-impl fmt::Debug for Answer<'_> {
+impl fmt::Debug for LimitDecision<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Now(verdict) => f.debug_tuple("Now").field(verdict).finish(),
@@ -378,7 +378,7 @@ impl fmt::Debug for Answer<'_> {
 pub trait Counters: Send + Sync {
     /// All asks of a stage, sorted by slot and each slot once: every amount is taken, or none is. `waited`: how long
     /// this call has waited for what nodes share before; all its waits together have one deadline.
-    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, waited: Duration) -> Answer<'a>;
+    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, waited: Duration) -> LimitDecision<'a>;
     /// Never waits and cannot fail: a backend over the network queues it.
     fn settle(&self, changes: &[Change]);
 }

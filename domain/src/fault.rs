@@ -1,7 +1,7 @@
 //! Every error the data plane can answer with, as one table: status, codes, metric label and retry class.
 //! A fault is rendered in the dialect of the client; nothing else in the house writes an error body.
 
-use crate::counters::Standings;
+use crate::counters::RateLimitStandings;
 use crate::operation::Dialect;
 use crate::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ pub enum Envelope {
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct FaultRow {
     pub status: u16,
     /// Metric and record label.
     pub label: &'static str,
@@ -44,9 +44,9 @@ macro_rules! faults {
         impl FaultKind {
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
-            pub const fn row(self) -> Row {
+            pub const fn row(self) -> FaultRow {
                 match self {$(
-                    Self::$kind => Row {
+                    Self::$kind => FaultRow {
                         status: $status, label: $label, openai_type: $openai, anthropic_type: $anthropic,
                         envelope: $envelope, exception: $exception,
                     },
@@ -93,10 +93,10 @@ faults! {
 
 /// An error on its way to a client. `message` never holds a secret: it names fields and rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault(Box<Inner>);
+pub struct Fault(Box<FaultDetail>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Inner {
+struct FaultDetail {
     kind: FaultKind,
     message: Cow<'static, str>,
     param: Option<String>,
@@ -104,7 +104,7 @@ struct Inner {
     errors: Vec<String>,
     retry_after_ms: Option<u64>,
     begins_anew: Option<Timestamp>,
-    standings: Standings,
+    standings: RateLimitStandings,
 }
 
 /// Google's canonical name of a status (<https://google.aip.dev/193>).
@@ -146,8 +146,8 @@ impl Fault {
     pub fn new(kind: FaultKind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = shortened(message.into());
         let (param, code, errors, retry_after_ms) = (None, None, Vec::new(), None);
-        let (begins_anew, standings) = (None, Standings::default());
-        Self(Box::new(Inner { kind, message, param, code, errors, retry_after_ms, begins_anew, standings }))
+        let (begins_anew, standings) = (None, RateLimitStandings::default());
+        Self(Box::new(FaultDetail { kind, message, param, code, errors, retry_after_ms, begins_anew, standings }))
     }
 
     /// The field or header that is at fault.
@@ -185,12 +185,12 @@ impl Fault {
 
     /// How the limit stands that refused.
     #[must_use]
-    pub fn standings(mut self, standings: Standings) -> Self {
+    pub fn standings(mut self, standings: RateLimitStandings) -> Self {
         self.0.standings = standings;
         self
     }
 
-    pub fn limits(&self) -> Standings {
+    pub fn limits(&self) -> RateLimitStandings {
         self.0.standings
     }
 

@@ -48,7 +48,7 @@ struct Published {
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct JsonWebKey {
     kty: String,
     kid: Option<String>,
     #[serde(rename = "use")]
@@ -66,7 +66,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()
 }
 
-impl Entry {
+impl JsonWebKey {
     fn key(self) -> Option<PublicKey> {
         let signs = self.purpose.as_ref().is_none_or(|u| u == "sig")
             && self.key_ops.as_ref().is_none_or(|ops| ops.iter().any(|o| o == "verify"));
@@ -107,7 +107,7 @@ impl KeySet {
         if published.keys.iter().any(|k| k.get("d").is_some()) {
             return Err(BadKeySet::Private);
         }
-        let read = |k: &Value| Entry::deserialize(k).ok()?.key();
+        let read = |k: &Value| JsonWebKey::deserialize(k).ok()?.key();
         let keys: Vec<PublicKey> = published.keys.iter().take(MOST_KEYS).filter_map(read).collect();
         if keys.is_empty() { Err(BadKeySet::Nothing) } else { Ok(Self(keys)) }
     }

@@ -11,7 +11,7 @@ pub const CHARACTERS: usize = 128;
 
 /// Why metadata is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum MetadataRefusal {
     TooMany,
     /// The start of the key.
     LongKey(String),
@@ -19,14 +19,14 @@ pub enum Refused {
     NoText(String),
 }
 
-impl Refused {
+impl MetadataRefusal {
     /// The broken rule, worded to follow the name of the place where the metadata stands.
     pub fn rule(&self) -> String {
         self.to_string()
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for MetadataRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany => write!(f, "must hold at most {PAIRS} pairs"),
@@ -43,18 +43,18 @@ pub fn is_short(text: &str) -> bool {
 }
 
 /// The pairs of an object of texts.
-pub fn read(given: &Map<String, Value>) -> Result<Vec<(String, String)>, Refused> {
+pub fn read(given: &Map<String, Value>) -> Result<Vec<(String, String)>, MetadataRefusal> {
     if given.len() > PAIRS {
-        return Err(Refused::TooMany);
+        return Err(MetadataRefusal::TooMany);
     }
     let pair = |(key, value): (&String, &Value)| {
         if !is_short(key) {
-            return Err(Refused::LongKey(key.chars().take(32).collect()));
+            return Err(MetadataRefusal::LongKey(key.chars().take(32).collect()));
         }
         match value {
             Value::String(text) if is_short(text) => Ok((key.clone(), text.clone())),
-            Value::String(_) => Err(Refused::LongValue(key.clone())),
-            _ => Err(Refused::NoText(key.clone())),
+            Value::String(_) => Err(MetadataRefusal::LongValue(key.clone())),
+            _ => Err(MetadataRefusal::NoText(key.clone())),
         }
     };
     given.iter().map(pair).collect()

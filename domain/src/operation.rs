@@ -269,7 +269,7 @@ impl Operation {
 
 /// One row of the table: `{}` stands for one path segment.
 #[derive(Debug)]
-pub struct Row {
+pub struct OperationRow {
     pub method: Method,
     pub path: &'static str,
     pub operation: Operation,
@@ -277,12 +277,12 @@ pub struct Row {
     pub body: Body,
 }
 
-const fn row(method: Method, path: &'static str, operation: Operation, body: Body) -> Row {
-    Row { method, path, operation, dialect: operation.facts().dialect, body }
+const fn row(method: Method, path: &'static str, operation: Operation, body: Body) -> OperationRow {
+    OperationRow { method, path, operation, dialect: operation.facts().dialect, body }
 }
 
 /// Paths below `/v1`. Everything else is [`Operation::Proxy`].
-pub static TABLE: &[Row] = &[
+pub static TABLE: &[OperationRow] = &[
     row(Method::POST, "/chat/completions", Operation::ChatCompletions, Body::Json),
     row(Method::POST, "/completions", Operation::Completions, Body::Json),
     row(Method::POST, "/embeddings", Operation::Embeddings, Body::Json),
@@ -368,7 +368,7 @@ pub static TABLE: &[Row] = &[
 ];
 
 /// What is asked of objects that a provider keeps: the provider's own answer, under a name of its own.
-const fn kept(method: Method, path: &'static str, operation: Operation) -> Row {
+const fn kept(method: Method, path: &'static str, operation: Operation) -> OperationRow {
     row(method, path, operation, Body::Untouched)
 }
 

@@ -68,7 +68,7 @@ pub use nodes::NodeRegistry;
 pub use oauth::{EndedGrant, OauthClient, OauthCode, OauthRows, OauthStore, RefreshTurn, SpentCode};
 pub use outside::{Outside, OutsideCall, OutsideError, OutsideReply};
 pub use owned::{MOST_OWNED_LISTED, OwnedObject, OwnedObjects, OwnedPlace};
-pub use records::{Ledger, LogStore, NamedMetadata, RecordAppend, RecordQuery, RecordSums, Repricing, Retention};
+pub use records::{LogStore, NamedMetadata, RecordAppend, RecordLedger, RecordQuery, RecordSums, Repricing, Retention};
 pub use secret_standings::{SecretStanding, SecretStandings};
 pub use standings::{Entity, EntityQuery, Standings, Which};
 pub use token_counts::{TokenCount, TokenCounts, TokenSubject, TooBusyToCount};

@@ -11,7 +11,7 @@ pub mod own;
 mod realtime;
 mod trace;
 
-pub use bodies::{Bodies, BodiesPlace, Body, Held, Message};
+pub use bodies::{Bodies, BodiesPlace, BodyLease, RecordedBody, RecordedMessage};
 pub use cursor::LogCursor;
 pub use detail::{BatchDetail, Detail, LlmDetail, RecordKind, RecordedOperation, ToolDetail};
 pub use realtime::{RealtimeNote, RealtimeTotals};
@@ -133,7 +133,7 @@ pub struct RecordedPrompt {
 /// What a client's library tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Client {
+pub struct ClientLibrary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,7 +192,7 @@ pub struct LogRecord {
     /// `None` when the call belongs to no trace but its own.
     pub trace: Option<Arc<Trace>>,
     /// `None` when the client tells nothing.
-    pub client: Option<Arc<Client>>,
+    pub client: Option<Arc<ClientLibrary>>,
     /// What the call was charged by each limit that outlives the process; most calls are charged by none.
     pub charges: Vec<Charge>,
     /// `None` when the settings keep none of this call.

@@ -11,11 +11,11 @@ mod server_issuers;
 mod shelf_view;
 
 pub use entry::{
-    AgentEndpoint, AgentUpstream, Defaults, Key, ManagedAgent, ManagedMcpServer, ManagedProvider, McpBehind,
-    McpUpstream, Org, OrgDirectory, OutboundUpstream, PartnerCredentials, Person, Policy, PromptShelf, Rotation,
-    SavedAlert, SavedCollection, SavedConfig, SavedDeployment, SavedGrant, SavedGroup, SavedGuardrail, SavedLabel,
+    AgentEndpoint, AgentUpstream, ConfigEntry, Key, KeyEntryDefaults, ManagedAgent, ManagedMcpServer, ManagedProvider,
+    McpBehind, McpUpstream, Org, OrgDirectory, OutboundUpstream, PartnerCredentials, Person, Policy, PromptShelf,
+    Rotation, SavedAlert, SavedCollection, SavedDeployment, SavedGrant, SavedGroup, SavedGuardrail, SavedLabel,
     SavedMapping, SavedOauthClient, SavedPartial, SavedPrompt, SavedSecretReference, SavedSignOn, SavedSigningKey,
-    SharedShelf, Upstream, UsagePolicy, UseMark, Workspace,
+    SharedShelf, Upstream, UsagePolicy, UseMark, WorkspaceEntry,
 };
 use keys::{Keys, KeysEdit};
 pub use prices::{OrgPrices, is_listed_apart, region};
@@ -68,7 +68,7 @@ pub struct Snapshot {
     /// Which one this node is of, by slug.
     deployment: Option<Arc<str>>,
     orgs: Arc<HashMap<OrgId, Arc<Org>>>,
-    workspaces: Arc<HashMap<WorkspaceId, Arc<Workspace>>>,
+    workspaces: Arc<HashMap<WorkspaceId, Arc<WorkspaceEntry>>>,
     upstreams: Arc<AHashMap<IntegrationId, Arc<Upstream>>>,
     mcp_upstreams: Arc<HashMap<McpIntegrationId, Arc<McpUpstream>>>,
     agent_upstreams: Arc<HashMap<AgentIntegrationId, Arc<AgentUpstream>>>,
@@ -104,11 +104,11 @@ impl Snapshot {
         self.first_org().is_some_and(|org| org.id == id)
     }
 
-    pub fn workspace(&self, id: WorkspaceId) -> Option<&Arc<Workspace>> {
+    pub fn workspace(&self, id: WorkspaceId) -> Option<&Arc<WorkspaceEntry>> {
         self.workspaces.get(&id)
     }
 
-    pub fn workspaces(&self) -> impl Iterator<Item = &Arc<Workspace>> {
+    pub fn workspaces(&self) -> impl Iterator<Item = &Arc<WorkspaceEntry>> {
         self.workspaces.values()
     }
 
@@ -148,24 +148,24 @@ impl Snapshot {
     }
 
     /// The roles of a person in a workspace; `None` for somebody who is no active user of its organisation.
-    pub fn standing(&self, user: UserId, workspace: &Workspace) -> Option<(OrgRole, Option<WorkspaceRole>)> {
+    pub fn standing(&self, user: UserId, workspace: &WorkspaceEntry) -> Option<(OrgRole, Option<WorkspaceRole>)> {
         let person = self.person(user).filter(|p| p.org == workspace.org && p.active)?;
         Some((person.role, workspace.members().get(&user).copied()))
     }
 
     /// The security settings in force in a workspace.
-    pub fn security(&self, workspace: &Workspace) -> Security {
+    pub fn security(&self, workspace: &WorkspaceEntry) -> Security {
         let Some(org) = self.org(workspace.org) else { return Security::default() };
         workspace.security.map_or(org.security, |own| own.over(org.security, &org.overridable))
     }
 
     /// Days after which the secrets of user keys of a workspace are replaced.
-    pub fn rotation_days(&self, workspace: &Workspace) -> Option<u16> {
+    pub fn rotation_days(&self, workspace: &WorkspaceEntry) -> Option<u16> {
         workspace.rotation_days.or_else(|| self.org(workspace.org)?.rotation_days)
     }
 
     /// A guardrail in use by slug or id, as a workspace means it: its own, then the organisation's.
-    pub fn guardrail<'s>(&'s self, workspace: &'s Workspace, name: &str) -> Option<&'s Arc<SavedGuardrail>> {
+    pub fn guardrail<'s>(&'s self, workspace: &'s WorkspaceEntry, name: &str) -> Option<&'s Arc<SavedGuardrail>> {
         workspace.guardrail(name).or_else(|| self.org(workspace.org)?.guardrail(name))
     }
 
@@ -237,7 +237,7 @@ impl Snapshot {
 struct Draft {
     next: Snapshot,
     keys: KeysEdit,
-    touched: HashMap<WorkspaceId, Workspace>,
+    touched: HashMap<WorkspaceId, WorkspaceEntry>,
     /// References whose row or value changed.
     moved: HashSet<SecretReferenceId>,
     problems: Vec<RowProblem>,
@@ -246,7 +246,7 @@ struct Draft {
 impl Draft {
     /// The workspace that a row belongs to. `None` for a deleted row of a workspace that is gone: it took everything in
     /// it along.
-    fn workspace_of(&mut self, row: &Stored) -> Result<Option<&mut Workspace>, String> {
+    fn workspace_of(&mut self, row: &Stored) -> Result<Option<&mut WorkspaceEntry>, String> {
         let known = |id: &WorkspaceId| self.touched.contains_key(id) || self.next.workspaces.contains_key(id);
         if row.deleted_at.is_some() && !row.workspace.map(WorkspaceId).as_ref().is_some_and(known) {
             return Ok(None);

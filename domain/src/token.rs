@@ -9,7 +9,7 @@ use crate::id::{ClaimId, KeyId, McpServerId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::KeyKind;
 use crate::scope::{Scope, Scopes};
-use crate::snapshot::{Defaults, Key, Org, Person, SavedGrant, Snapshot, UseMark, Workspace};
+use crate::snapshot::{Key, KeyEntryDefaults, Org, Person, SavedGrant, Snapshot, UseMark, WorkspaceEntry};
 use crate::time::Timestamp;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -56,7 +56,11 @@ pub fn organisation<'s>(snapshot: &'s Snapshot, named: Option<&str>) -> Result<&
 }
 
 /// The workspace that the claims name, else the organisation's default.
-pub fn workspace<'s>(snapshot: &'s Snapshot, org: &Org, claims: &Claims) -> Result<&'s Arc<Workspace>, TokenError> {
+pub fn workspace<'s>(
+    snapshot: &'s Snapshot,
+    org: &Org,
+    claims: &Claims,
+) -> Result<&'s Arc<WorkspaceEntry>, TokenError> {
     let found = match &claims.workspace {
         None => snapshot.workspace(snapshot.usual_workspace(org)),
         Some(named) => match named.parse::<WorkspaceId>() {
@@ -70,7 +74,7 @@ pub fn workspace<'s>(snapshot: &'s Snapshot, org: &Org, claims: &Claims) -> Resu
 }
 
 /// Whether the claims still mean this workspace.
-pub fn still_means(claims: &Claims, snapshot: &Snapshot, org: &Org, workspace: &Workspace) -> bool {
+pub fn still_means(claims: &Claims, snapshot: &Snapshot, org: &Org, workspace: &WorkspaceEntry) -> bool {
     workspace.active
         && workspace.org == org.id
         && match &claims.workspace {
@@ -87,13 +91,13 @@ pub fn is_barred(claims: &Claims, org: &Org) -> bool {
 
 /// The key that a token stands for: of its workspace, for as long as the token lives. Its id is that of its subject
 /// at its issuer, so that a fresh token is no fresh start; only a token without a subject stands for itself.
-pub fn key(org: &Org, workspace: &Workspace, claims: &Claims, hash: &KeyHash) -> Key {
+pub fn key(org: &Org, workspace: &WorkspaceEntry, claims: &Claims, hash: &KeyHash) -> Key {
     let mut metadata = claims.metadata.clone();
     if let Some(user) = claims.user.as_ref().filter(|_| !metadata.iter().any(|(k, _)| k == USER)) {
         metadata.push((USER.to_owned(), user.clone()));
     }
     let config = claims.config.as_deref().map(Into::into);
-    let defaults = Defaults { config, metadata, allow_config_override: true };
+    let defaults = KeyEntryDefaults { config, metadata, allow_config_override: true };
     let plain = defaults.config.is_none() && defaults.metadata.is_empty();
     let issuer = claims.issuer.as_deref().unwrap_or_default();
     let id = match &claims.subject {
@@ -159,7 +163,7 @@ pub fn granted(snapshot: &Snapshot, grant: &SavedGrant, asked: McpGrant) -> Opti
 /// The key that a token of a server's own issuer stands for: of nobody that the organisation knows, by issuer and subject, and good for that
 /// server alone. What it says of other things than MCP is nothing here.
 pub fn server_key(
-    workspace: &Workspace,
+    workspace: &WorkspaceEntry,
     claims: &Claims,
     (server, hash): (McpServerId, &KeyHash),
     until: Timestamp,
@@ -170,7 +174,7 @@ pub fn server_key(
         None => Uuid::from_bytes(std::array::from_fn(|i| hash.0[i])),
     };
     let user = claims.user.iter().map(|user| (USER.to_owned(), user.clone())).collect();
-    let defaults = Defaults { config: None, metadata: user, allow_config_override: true };
+    let defaults = KeyEntryDefaults { config: None, metadata: user, allow_config_override: true };
     Key {
         id: KeyId(id),
         org: workspace.org,

@@ -5,9 +5,9 @@
 
 use gateway_domain::Timestamp;
 use gateway_domain::egress::Trusted;
-use gateway_guardrails::definition::{self, Setup};
+use gateway_guardrails::definition::{self, CompileContext};
 use gateway_guardrails::{
-    Content, Direction, Facts, Guardrail, HookResults, Run, Shape, Subject, Timing, with_results,
+    BodyShape, Content, Direction, Facts, Guardrail, GuardrailSubject, HookResults, Run, Timing, with_results,
 };
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -46,16 +46,21 @@ fn compiled(id: &str, parameters: &Value) -> Arc<Guardrail> {
     let none = |_: &str| None;
     let checks = json!([{"id": id, "parameters": parameters}]);
     Arc::new(
-        definition::saved("g", &checks, &json!({}), &Setup { credentials: &none, trusted: &Trusted::default() })
-            .expect("a sound guardrail"),
+        definition::saved(
+            "g",
+            &checks,
+            &json!({}),
+            &CompileContext { credentials: &none, trusted: &Trusted::default() },
+        )
+        .expect("a sound guardrail"),
     )
 }
 
 /// One judgement as the proxy has it: content from bytes, verdict, results in the answer.
 fn judge(guardrail: &Arc<Guardrail>, body: &bytes::Bytes, facts: &Arc<Facts>) {
-    let content = Content::new(body.clone(), Shape::Chat, Direction::Output);
+    let content = Content::new(body.clone(), BodyShape::Chat, Direction::Output);
     let facts = Arc::clone(facts);
-    let subject = Subject { content, request: None, request_is_transformed: false, status: Some(200), facts };
+    let subject = GuardrailSubject { content, request: None, request_is_transformed: false, status: Some(200), facts };
     let run = Run::begin(std::slice::from_ref(guardrail), subject, Timing::Sync, Timestamp(0));
     let judged = run.finish(Timestamp(0));
     let results = HookResults { before_request_hooks: Vec::new(), after_request_hooks: judged.results };

@@ -3,7 +3,7 @@
 
 use crate::checks::Stepping;
 use crate::content::{Content, Joined, Rewrite, Selection};
-use crate::outside::{Answer, Ask, Failure};
+use crate::outside::{CheckQuery, CheckReply, QueryFailure};
 use crate::pattern::StepLimit;
 use gateway_domain::Timestamp;
 use http::HeaderMap;
@@ -87,21 +87,21 @@ impl From<StepLimit> for CheckError {
     }
 }
 
-impl From<&Failure> for CheckError {
-    fn from(failure: &Failure) -> Self {
+impl From<&QueryFailure> for CheckError {
+    fn from(failure: &QueryFailure) -> Self {
         Self::open(failure.kind.name(), failure.message.clone())
     }
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct CheckOutcome {
     pub(crate) verdict: bool,
     pub(crate) error: Option<CheckError>,
     pub(crate) data: Value,
     pub(crate) rewrite: Option<Rewrite>,
 }
 
-impl Outcome {
+impl CheckOutcome {
     pub(crate) fn new(verdict: bool, data: Value) -> Self {
         Self { verdict, error: None, data, rewrite: None }
     }
@@ -120,36 +120,36 @@ impl Outcome {
     }
 }
 
-impl From<CheckError> for Outcome {
+impl From<CheckError> for CheckOutcome {
     fn from(error: CheckError) -> Self {
         Self::failed(error)
     }
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Done(Outcome),
+pub(crate) enum JudgeStep {
+    Done(CheckOutcome),
     /// Never empty; at most [`crate::outside::AT_ONCE`] of them are under way at a time.
-    Ask(Vec<Ask>),
+    Ask(Vec<CheckQuery>),
 }
 
-impl From<Outcome> for Step {
-    fn from(outcome: Outcome) -> Self {
+impl From<CheckOutcome> for JudgeStep {
+    fn from(outcome: CheckOutcome) -> Self {
         Self::Done(outcome)
     }
 }
 
-impl From<CheckError> for Step {
+impl From<CheckError> for JudgeStep {
     fn from(error: CheckError) -> Self {
         Self::Done(error.into())
     }
 }
 
 pub(crate) trait Judge: Debug + Send + Sync {
-    fn judge(&self, case: &Case<'_>) -> Step;
+    fn judge(&self, case: &Case<'_>) -> JudgeStep;
 
     /// Goes on with the answers of all asks so far, in their order.
-    fn read(&self, _case: &Case<'_>, _answers: &[Answer]) -> Step {
+    fn read(&self, _case: &Case<'_>, _answers: &[CheckReply]) -> JudgeStep {
         CheckError::open("Error", "The check asked nothing").into()
     }
 
@@ -177,7 +177,7 @@ pub(crate) enum Streaming {
     /// Puts other text in the place of what is found.
     Redact(Arc<dyn Finder>),
     /// Fails when a count exceeds its bound.
-    AtMost { unit: Unit, most: u64 },
+    AtMost { unit: TextUnit, most: u64 },
     /// Fails at the first cased letter that is not as it must be.
     Cased { upper: bool },
     /// Asks outside about each window.
@@ -186,7 +186,7 @@ pub(crate) enum Streaming {
 
 /// What is counted of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum TextUnit {
     Sentences,
     Words,
     Characters,
@@ -194,7 +194,7 @@ pub(crate) enum Unit {
 
 /// Values that were replaced so far, so that equal ones are replaced alike.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(pub(crate) Vec<SeenValue>);
+pub(crate) struct ReplacedValues(pub(crate) Vec<SeenValue>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeenValue {
@@ -208,7 +208,7 @@ pub(crate) trait Finder: Debug + Send + Sync {
     /// The first match from `from` on, judged with what stands before and behind it.
     fn find(&self, text: &str, from: usize) -> Result<Option<Range<usize>>, StepLimit>;
 
-    fn replacement(&self, text: &str, found: Range<usize>, seen: &mut Seen) -> String;
+    fn replacement(&self, text: &str, found: Range<usize>, seen: &mut ReplacedValues) -> String;
 
     /// Bytes at the end of a text that more text could make part of a match; `overlap` is the most that is held where
     /// that cannot be said.
@@ -232,7 +232,7 @@ pub(crate) trait Finder: Debug + Send + Sync {
 }
 
 /// Redacts a whole text; `None` where nothing was found. Matches of nothing are passed over.
-pub(crate) fn redact(finder: &dyn Finder, text: &str, seen: &mut Seen) -> Result<Option<String>, StepLimit> {
+pub(crate) fn redact(finder: &dyn Finder, text: &str, seen: &mut ReplacedValues) -> Result<Option<String>, StepLimit> {
     let (mut out, mut done, mut from, mut found_any) = (String::new(), 0, 0, false);
     while from <= text.len() {
         let Some(found) = finder.find(text, from)? else { break };
@@ -257,8 +257,8 @@ pub(crate) fn each_text(
     case: &Case<'_>,
     selection: Selection,
     empty_is_text: bool,
-    judge: impl Fn(&Joined) -> Outcome,
-) -> Outcome {
+    judge: impl Fn(&Joined) -> CheckOutcome,
+) -> CheckOutcome {
     if let Some(why) = case.content.unreadable() {
         return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
     }
@@ -275,7 +275,7 @@ pub(crate) fn each_text(
     }
     first.unwrap_or_else(|| {
         let data = json!({"explanation": "There is no text to judge"});
-        Outcome::failed(CheckError::missing_text()).with_data(data)
+        CheckOutcome::failed(CheckError::missing_text()).with_data(data)
     })
 }
 

@@ -28,11 +28,11 @@ pub(crate) use webhook::{forwarded, metadata_of};
 pub(crate) use words::Stepping;
 
 use crate::check::Judge;
-use crate::content::{Scope, Selection};
+use crate::content::{MessageScope, Selection};
 use crate::parameters::Parameters;
 
-pub(crate) type Made = Option<Box<dyn Judge>>;
-type Make = fn(&Parameters<'_>) -> Made;
+pub(crate) type BuiltJudge = Option<Box<dyn Judge>>;
+type Make = fn(&Parameters<'_>) -> BuiltJudge;
 
 /// One built-in check.
 struct BuiltIn {
@@ -93,7 +93,7 @@ static PRO: &[BuiltIn] =
 const UNSERVED: &[&str] = &["gibberish"];
 
 /// What an id stands for.
-pub(crate) enum Known {
+pub(crate) enum CheckLookup {
     Check {
         make: Make,
         input: bool,
@@ -105,29 +105,29 @@ pub(crate) enum Known {
 }
 
 /// Looks an id up, its namespace in front: `default.contains`.
-pub(crate) fn find(id: &str) -> Known {
+pub(crate) fn find(id: &str) -> CheckLookup {
     let (space, name) = id.split_once('.').unwrap_or(("default", id));
     let table = match space.to_ascii_lowercase().as_str() {
         "default" => DEFAULT,
         "pro" | "portkey" => PRO,
-        _ => return Known::No,
+        _ => return CheckLookup::No,
     };
     if let Some(found) = table.iter().find(|b| b.name.eq_ignore_ascii_case(name)) {
-        return Known::Check { make: found.make, input: found.input, output: found.output };
+        return CheckLookup::Check { make: found.make, input: found.input, output: found.output };
     }
     if UNSERVED.iter().any(|u| u.eq_ignore_ascii_case(name)) && !std::ptr::eq(table, DEFAULT) {
-        return Known::Refused("needs a model that this gateway does not serve");
+        return CheckLookup::Refused("needs a model that this gateway does not serve");
     }
-    Known::No
+    CheckLookup::No
 }
 
 /// The texts that a check looks at, by its parameters.
 pub(crate) fn selection(p: &Parameters<'_>, default: Selection) -> Selection {
     let scope = match p.choice("scan_scope", &["last_message", "last_user_message", "user_messages", "all_messages"]) {
-        "last_user_message" => Scope::LastUserMessage,
-        "user_messages" => Scope::UserMessages,
-        "all_messages" => Scope::AllMessages,
-        _ => Scope::LastMessage,
+        "last_user_message" => MessageScope::LastUserMessage,
+        "user_messages" => MessageScope::UserMessages,
+        "all_messages" => MessageScope::AllMessages,
+        _ => MessageScope::LastMessage,
     };
     let Some(scans) = p.texts("scan", 3) else { return Selection { scope, ..default } };
     let mut chosen = Selection { scope, text: false, tool: false, reasoning: false };

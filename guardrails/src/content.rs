@@ -7,7 +7,7 @@ mod tape;
 
 pub(crate) use edit::Rewrite;
 pub(crate) use edit::{quoted, splice, with_last_member};
-pub(crate) use tape::{Kind, Node, Tape};
+pub(crate) use tape::{JsonKind, Tape, TapeNode};
 
 use bytes::Bytes;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 /// How a body is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum BodyShape {
     Chat,
     Completions,
     Embeddings,
@@ -56,7 +56,7 @@ pub(crate) enum Scan {
 
 /// Where a text stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TextLocation {
     /// The JSON string in the body, quotes included.
     pub(crate) outer: Range<usize>,
     /// The JSON string within the JSON that the outer one holds (arguments of tools).
@@ -64,18 +64,18 @@ pub(crate) struct Place {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct TextPart {
     /// The number of the message in a request, or of the choice in an answer.
     pub(crate) group: u32,
     pub(crate) role: MessageRole,
     pub(crate) scan: Scan,
-    pub(crate) place: Place,
+    pub(crate) place: TextLocation,
     pub(crate) text: Arc<str>,
 }
 
 /// Which messages of a request are looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum MessageScope {
     #[default]
     LastMessage,
     LastUserMessage,
@@ -86,14 +86,14 @@ pub(crate) enum Scope {
 /// Which texts a check looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
-    pub(crate) scope: Scope,
+    pub(crate) scope: MessageScope,
     pub(crate) text: bool,
     pub(crate) tool: bool,
     pub(crate) reasoning: bool,
 }
 
 impl Selection {
-    pub(crate) const TEXT: Self = Self { scope: Scope::LastMessage, text: true, tool: false, reasoning: false };
+    pub(crate) const TEXT: Self = Self { scope: MessageScope::LastMessage, text: true, tool: false, reasoning: false };
     pub(crate) const TEXT_AND_TOOL: Self = Self { tool: true, ..Self::TEXT };
 
     pub(crate) const fn takes(self, scan: Scan) -> bool {
@@ -107,19 +107,19 @@ impl Selection {
 
 /// A body, and what is found in it by the first that asks. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Content(Arc<Inner>);
+pub struct Content(Arc<ContentInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ContentInner {
     body: Bytes,
-    shape: Shape,
+    shape: BodyShape,
     direction: Direction,
     looked: OnceLock<LookedThrough>,
 }
 
 #[derive(Debug)]
 struct LookedThrough {
-    parts: Vec<Part>,
+    parts: Vec<TextPart>,
     /// The body is no JSON object, or too large to be looked through.
     unreadable: Option<&'static str>,
     /// Values that are no text but say something all the same: calls of tools.
@@ -138,18 +138,18 @@ pub(crate) struct Joined {
 }
 
 impl Content {
-    pub fn new(body: Bytes, shape: Shape, direction: Direction) -> Self {
-        Self(Arc::new(Inner { body, shape, direction, looked: OnceLock::new() }))
+    pub fn new(body: Bytes, shape: BodyShape, direction: Direction) -> Self {
+        Self(Arc::new(ContentInner { body, shape, direction, looked: OnceLock::new() }))
     }
 
     fn looked(&self) -> &LookedThrough {
-        let Inner { body, shape, direction, looked } = &*self.0;
+        let ContentInner { body, shape, direction, looked } = &*self.0;
         looked.get_or_init(|| {
             let (found, unreadable) = match find::find(body, *shape, *direction) {
                 Ok(found) => (found, None),
-                Err(why) => (find::Found::default(), Some(why)),
+                Err(why) => (find::FoundTexts::default(), Some(why)),
             };
-            let find::Found { parts, has_tool_calls, last, last_user, .. } = found;
+            let find::FoundTexts { parts, has_tool_calls, last, last_user, .. } = found;
             LookedThrough { parts, unreadable, has_tool_calls, last, last_user }
         })
     }
@@ -158,7 +158,7 @@ impl Content {
         &self.0.body
     }
 
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> BodyShape {
         self.0.shape
     }
 
@@ -166,7 +166,7 @@ impl Content {
         self.0.direction
     }
 
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[TextPart] {
         &self.looked().parts
     }
 
@@ -181,10 +181,10 @@ impl Content {
 
     /// Whether rewriting is possible at all.
     pub(crate) fn is_rewritable(&self) -> bool {
-        !matches!(self.0.shape, Shape::Unknown | Shape::Opaque)
+        !matches!(self.0.shape, BodyShape::Unknown | BodyShape::Opaque)
     }
 
-    fn is_chosen(&self, part: &Part, selection: Selection) -> bool {
+    fn is_chosen(&self, part: &TextPart, selection: Selection) -> bool {
         if !selection.takes(part.scan) {
             return false;
         }
@@ -192,10 +192,10 @@ impl Content {
             return true;
         }
         match selection.scope {
-            Scope::LastMessage => Some(part.group) == self.looked().last,
-            Scope::LastUserMessage => Some(part.group) == self.looked().last_user,
-            Scope::UserMessages => part.role == MessageRole::User,
-            Scope::AllMessages => true,
+            MessageScope::LastMessage => Some(part.group) == self.looked().last,
+            MessageScope::LastUserMessage => Some(part.group) == self.looked().last_user,
+            MessageScope::UserMessages => part.role == MessageRole::User,
+            MessageScope::AllMessages => true,
         }
     }
 

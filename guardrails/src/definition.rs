@@ -4,16 +4,16 @@
 mod members;
 
 use crate::Direction;
-use crate::checks::{self, Known};
+use crate::checks::{self, CheckLookup};
 use crate::guardrail::{
     Actions, Check, FeedbackRule, Guardrail, HookType, MOST_CHECKS, MOST_GUARDRAILS, StreamMode, StreamPolicy,
 };
 use crate::parameters::Parameters;
 use crate::partners;
-use crate::problem::{Problem, Problems};
+use crate::problem::{GuardrailProblem, Problems};
 use gateway_domain::config::hooks::{HookKey, HookList, HookSide};
 use gateway_domain::egress::Trusted;
-use members::Members;
+use members::ObjectMembers;
 use serde_json::{Map, Value};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -27,29 +27,34 @@ const LONGEST_ID: usize = 255;
 const WEIGHT_OF_TEXT: usize = 16;
 
 /// What compiling needs to know of the organisation whose guardrail it is, and of the gateway.
-pub struct Setup<'a> {
+pub struct CompileContext<'a> {
     /// The saved credentials of a partner, by the namespace of its checks in lower case.
     pub credentials: &'a dyn Fn(&str) -> Option<Map<String, Value>>,
     /// Hosts of private networks that checks may call.
     pub trusted: &'a Trusted,
 }
 
-impl fmt::Debug for Setup<'_> {
+impl fmt::Debug for CompileContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Setup")
+        f.write_str("CompileContext")
     }
 }
 
 /// One entry of a list of guardrails.
 #[derive(Clone, Debug)]
-pub enum Entry {
+pub enum ListedGuardrail {
     /// A saved one, by slug or id.
     Saved(String),
     Inline(Arc<Guardrail>),
 }
 
 /// A saved guardrail: `{checks, actions}`. `id` is what results call it.
-pub fn saved(id: &str, checks: &Value, actions: &Value, setup: &Setup<'_>) -> Result<Guardrail, Vec<Problem>> {
+pub fn saved(
+    id: &str,
+    checks: &Value,
+    actions: &Value,
+    setup: &CompileContext<'_>,
+) -> Result<Guardrail, Vec<GuardrailProblem>> {
     let compiler = DefinitionCompiler::new(setup);
     let empty = Map::new();
     let map = match actions {
@@ -60,7 +65,7 @@ pub fn saved(id: &str, checks: &Value, actions: &Value, setup: &Setup<'_>) -> Re
             &empty
         }
     };
-    let members = Members::read(map, &compiler.problems, "actions.");
+    let members = ObjectMembers::read(map, &compiler.problems, "actions.");
     let actions = compiler.actions(&members);
     members.finish();
     let checks = compiler.checks(checks, "checks");
@@ -68,24 +73,28 @@ pub fn saved(id: &str, checks: &Value, actions: &Value, setup: &Setup<'_>) -> Re
 }
 
 /// A list of raw hooks: `before_request_hooks` and `after_request_hooks`.
-pub fn raw_hooks(list: &Value, direction: Direction, setup: &Setup<'_>) -> Result<Vec<Entry>, Vec<Problem>> {
+pub fn raw_hooks(
+    list: &Value,
+    direction: Direction,
+    setup: &CompileContext<'_>,
+) -> Result<Vec<ListedGuardrail>, Vec<GuardrailProblem>> {
     entries(list, |position, value| {
         let Value::Object(map) = value else {
             return Err(vec![problem(&format!("[{position}]"), "must be an object")]);
         };
         let compiler = DefinitionCompiler::new(setup);
-        let members = Members::read(map, &compiler.problems, "");
+        let members = ObjectMembers::read(map, &compiler.problems, "");
         let id = compiler.id(&members);
         if members.keys().all(|k| k == "id")
             && let Some(id) = &id
         {
-            return Ok(Entry::Saved(id.clone()));
+            return Ok(ListedGuardrail::Saved(id.clone()));
         }
         let hook_type = compiler.hook_type(&members);
         let mut actions = compiler.actions(&members);
         // Saved ones have it among their actions, hooks beside their id.
         if let Some(inner) = members.object("actions") {
-            let inner = Members::read(inner, &compiler.problems, "actions.");
+            let inner = ObjectMembers::read(inner, &compiler.problems, "actions.");
             actions = compiler.actions(&inner);
             inner.finish();
         }
@@ -94,7 +103,7 @@ pub fn raw_hooks(list: &Value, direction: Direction, setup: &Setup<'_>) -> Resul
         members.ignore("guardrail_version_id");
         members.finish();
         let id = id.unwrap_or_else(|| generated(direction, position));
-        compiler.finish(id, hook_type, actions, checks).map(|g| Entry::Inline(Arc::new(g)))
+        compiler.finish(id, hook_type, actions, checks).map(|g| ListedGuardrail::Inline(Arc::new(g)))
     })
 }
 
@@ -103,8 +112,8 @@ pub fn shorthand(
     list: &Value,
     direction: Direction,
     hook_type: HookType,
-    setup: &Setup<'_>,
-) -> Result<Vec<Entry>, Vec<Problem>> {
+    setup: &CompileContext<'_>,
+) -> Result<Vec<ListedGuardrail>, Vec<GuardrailProblem>> {
     const OWN: &[&str] = &[
         "deny",
         "on_fail",
@@ -120,7 +129,7 @@ pub fn shorthand(
     entries(list, |position, value| {
         let map = match value {
             Value::String(slug) if !slug.is_empty() && slug.len() <= LONGEST_ID => {
-                return Ok(Entry::Saved(slug.clone()));
+                return Ok(ListedGuardrail::Saved(slug.clone()));
             }
             Value::Object(map) => map,
             _ => return Err(vec![problem(&format!("[{position}]"), "must be a slug or an object of checks")]),
@@ -128,13 +137,13 @@ pub fn shorthand(
         let compiler = DefinitionCompiler::new(setup);
         let (own, rest): (Map<String, Value>, Map<String, Value>) =
             map.clone().into_iter().partition(|(k, _)| OWN.contains(&members::snake(k).as_str()));
-        let members = Members::read(&own, &compiler.problems, "");
+        let members = ObjectMembers::read(&own, &compiler.problems, "");
         let id = compiler.id(&members);
         if rest.is_empty()
             && own.len() == 1
             && let Some(id) = &id
         {
-            return Ok(Entry::Saved(id.clone()));
+            return Ok(ListedGuardrail::Saved(id.clone()));
         }
         let hook_type = if members.has("type") { compiler.hook_type(&members) } else { hook_type };
         let actions = compiler.actions(&members);
@@ -145,12 +154,12 @@ pub fn shorthand(
             checks.extend(compiler.short_check(key, parameters));
         }
         let id = id.unwrap_or_else(|| generated(direction, position));
-        compiler.finish(id, hook_type, actions, checks).map(|g| Entry::Inline(Arc::new(g)))
+        compiler.finish(id, hook_type, actions, checks).map(|g| ListedGuardrail::Inline(Arc::new(g)))
     })
 }
 
 /// A list of a config, by the key that it stands under.
-pub fn of_config(list: &HookList, setup: &Setup<'_>) -> Result<Vec<Entry>, Vec<Problem>> {
+pub fn of_config(list: &HookList, setup: &CompileContext<'_>) -> Result<Vec<ListedGuardrail>, Vec<GuardrailProblem>> {
     let direction = match list.key.side() {
         HookSide::Input => Direction::Input,
         HookSide::Output => Direction::Output,
@@ -163,14 +172,14 @@ pub fn of_config(list: &HookList, setup: &Setup<'_>) -> Result<Vec<Entry>, Vec<P
     shorthand(&list.value, direction, hook_type, setup)
 }
 
-fn problem(field: &str, message: &str) -> Problem {
-    Problem { check: String::new(), field: field.to_owned(), message: message.to_owned() }
+fn problem(field: &str, message: &str) -> GuardrailProblem {
+    GuardrailProblem { check: String::new(), field: field.to_owned(), message: message.to_owned() }
 }
 
 fn entries(
     list: &Value,
-    read: impl Fn(usize, &Value) -> Result<Entry, Vec<Problem>>,
-) -> Result<Vec<Entry>, Vec<Problem>> {
+    read: impl Fn(usize, &Value) -> Result<ListedGuardrail, Vec<GuardrailProblem>>,
+) -> Result<Vec<ListedGuardrail>, Vec<GuardrailProblem>> {
     let Value::Array(list) = list else { return Err(vec![problem("", "must be a list")]) };
     if list.len() > MOST_GUARDRAILS {
         return Err(vec![problem("", &format!("must have at most {MOST_GUARDRAILS} entries"))]);
@@ -194,14 +203,14 @@ fn generated(direction: Direction, position: usize) -> String {
 }
 
 struct DefinitionCompiler<'a> {
-    setup: &'a Setup<'a>,
+    setup: &'a CompileContext<'a>,
     problems: RefCell<Problems>,
     /// About what its checks take beside their patterns.
     weight: Cell<usize>,
 }
 
 impl<'a> DefinitionCompiler<'a> {
-    fn new(setup: &'a Setup<'a>) -> Self {
+    fn new(setup: &'a CompileContext<'a>) -> Self {
         Self { setup, problems: RefCell::default(), weight: Cell::new(size_of::<Guardrail>()) }
     }
 
@@ -209,7 +218,7 @@ impl<'a> DefinitionCompiler<'a> {
         self.problems.borrow_mut().add(check, field, message);
     }
 
-    fn id(&self, members: &Members<'_>) -> Option<String> {
+    fn id(&self, members: &ObjectMembers<'_>) -> Option<String> {
         match members.value("id")? {
             Value::String(id) if !id.is_empty() && id.len() <= LONGEST_ID => Some(id.clone()),
             _ => {
@@ -219,7 +228,7 @@ impl<'a> DefinitionCompiler<'a> {
         }
     }
 
-    fn hook_type(&self, members: &Members<'_>) -> HookType {
+    fn hook_type(&self, members: &ObjectMembers<'_>) -> HookType {
         match members.value("type").map(Value::as_str) {
             None | Some(Some("guardrail")) => HookType::Guardrail,
             Some(Some("mutator")) => HookType::Mutator,
@@ -230,7 +239,7 @@ impl<'a> DefinitionCompiler<'a> {
         }
     }
 
-    fn actions(&self, members: &Members<'_>) -> Actions {
+    fn actions(&self, members: &ObjectMembers<'_>) -> Actions {
         Actions {
             deny: members.flag("deny"),
             is_async: members.flag("async"),
@@ -242,12 +251,12 @@ impl<'a> DefinitionCompiler<'a> {
         }
     }
 
-    fn feedback(&self, members: &Members<'_>, key: &'static str) -> Option<FeedbackRule> {
-        let outer = Members::read(members.object(key)?, &self.problems, &format!("{key}."));
+    fn feedback(&self, members: &ObjectMembers<'_>, key: &'static str) -> Option<FeedbackRule> {
+        let outer = ObjectMembers::read(members.object(key)?, &self.problems, &format!("{key}."));
         let inner = outer.object("feedback");
         outer.ignore("deny");
         outer.finish();
-        let inner = Members::read(inner?, &self.problems, &format!("{key}.feedback."));
+        let inner = ObjectMembers::read(inner?, &self.problems, &format!("{key}.feedback."));
         let number = |name: &'static str| {
             let found = inner.value(name);
             if found.is_some_and(|v| !v.is_number()) {
@@ -269,7 +278,7 @@ impl<'a> DefinitionCompiler<'a> {
         Some(FeedbackRule { value, weight, metadata })
     }
 
-    fn stream(&self, members: &Members<'_>) -> StreamPolicy {
+    fn stream(&self, members: &ObjectMembers<'_>) -> StreamPolicy {
         let mut policy = StreamPolicy::default();
         let mode = |value: &Value| match value.as_str() {
             Some("auto") => StreamMode::Auto,
@@ -289,7 +298,7 @@ impl<'a> DefinitionCompiler<'a> {
                 return policy;
             }
         };
-        let inner = Members::read(map, &self.problems, "stream.");
+        let inner = ObjectMembers::read(map, &self.problems, "stream.");
         policy.mode = inner.value("mode").map_or(StreamMode::Auto, mode);
         policy.window = inner.number("window", 512, 16..=16_384) as usize;
         policy.overlap = inner.number("overlap", 256, 1..=8_192) as usize;
@@ -310,7 +319,7 @@ impl<'a> DefinitionCompiler<'a> {
                 self.problem("", &field, "must be an object");
                 continue;
             };
-            let members = Members::read(map, &self.problems, &format!("{field}."));
+            let members = ObjectMembers::read(map, &self.problems, &format!("{field}."));
             let Some(id) = members.value("id").and_then(Value::as_str).filter(|id| !id.is_empty()) else {
                 self.problem("", &format!("{field}.id"), "is required");
                 continue;
@@ -372,12 +381,12 @@ impl<'a> DefinitionCompiler<'a> {
         let fail_on_error = p.flag("failOnError", is_jwt) | p.flag("fail_on_error", false);
         let before = self.problems.borrow().len();
         let (judge, input, output) = match checks::find(&full) {
-            Known::Check { make, input, output } => (make(&p), input, output),
-            Known::Refused(why) => {
+            CheckLookup::Check { make, input, output } => (make(&p), input, output),
+            CheckLookup::Refused(why) => {
                 p.problem("", why);
                 return None;
             }
-            Known::No => {
+            CheckLookup::No => {
                 let space = full.split('.').next().unwrap_or_default().to_ascii_lowercase();
                 let saved = (self.setup.credentials)(&space);
                 match partners::compile(&full, &p, saved.as_ref()) {
@@ -402,7 +411,7 @@ impl<'a> DefinitionCompiler<'a> {
         hook_type: HookType,
         actions: Actions,
         checks: Vec<Compiled>,
-    ) -> Result<Guardrail, Vec<Problem>> {
+    ) -> Result<Guardrail, Vec<GuardrailProblem>> {
         if checks.is_empty() && self.problems.borrow().len() == 0 {
             self.problem("", "checks", "must hold at least one check");
         }

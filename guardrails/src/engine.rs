@@ -2,10 +2,10 @@
 //! order. Checks run side by side; what rewrites runs in declared order, each on the text that the former left, so
 //! that no rewrite is lost. Knows no runtime: whoever drives it makes the calls, and brings the time.
 
-use crate::check::{Case, CheckError, Facts, Outcome, Step};
+use crate::check::{Case, CheckError, CheckOutcome, Facts, JudgeStep};
 use crate::content::{Content, Direction, Rewrite};
 use crate::guardrail::{Check, Guardrail, HookType};
-use crate::outside::{AT_ONCE, Answer, Ask};
+use crate::outside::{AT_ONCE, CheckQuery, CheckReply};
 use crate::results::{CheckResult, ErrorResult, HookResult, feedback};
 use gateway_domain::Timestamp;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const MOST_ROUNDS: usize = 3;
 
 /// What is judged.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct GuardrailSubject {
     pub content: Content,
     /// The request that is answered, where an answer is judged; `status` is the answer's.
     pub request: Option<Content>,
@@ -47,7 +47,7 @@ pub struct Pending {
     pub id: AskId,
     /// The check that asks.
     pub check: Arc<Check>,
-    pub ask: Ask,
+    pub ask: CheckQuery,
 }
 
 /// What a direction's guardrails say together.
@@ -83,13 +83,13 @@ pub struct Judged {
 
 /// One check of one hook.
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct CheckPosition {
     hook: usize,
     check: usize,
 }
 
 #[derive(Debug)]
-enum State {
+enum SequenceState {
     Waiting,
     Asking(AskQueue),
     Done,
@@ -98,23 +98,23 @@ enum State {
 #[derive(Debug, Default)]
 struct AskQueue {
     /// Asks that were not handed out yet.
-    queue: VecDeque<(usize, Ask)>,
+    queue: VecDeque<(usize, CheckQuery)>,
     under_way: usize,
     /// The answers to the asks of all rounds; `None` until one is there.
-    answers: Vec<Option<Answer>>,
+    answers: Vec<Option<CheckReply>>,
     rounds: usize,
 }
 
 /// Checks that run one after another: one by itself, or all of a hook that is sequential.
 #[derive(Debug)]
-struct Unit {
-    members: Vec<Member>,
+struct CheckSequence {
+    members: Vec<CheckPosition>,
     at: usize,
     content: Content,
     is_transformed: bool,
     /// It may rewrite, and so takes its place in the chain.
     is_chained: bool,
-    state: State,
+    state: SequenceState,
     began: Timestamp,
 }
 
@@ -135,10 +135,10 @@ impl HookRun {
 
 #[derive(Debug)]
 pub struct Run {
-    subject: Subject,
+    subject: GuardrailSubject,
     timing: Timing,
     hooks: Vec<HookRun>,
-    units: Vec<Unit>,
+    units: Vec<CheckSequence>,
     /// What the chain made so far, and whether it differs from the subject.
     chain: Content,
     is_transformed: bool,
@@ -147,7 +147,7 @@ pub struct Run {
 
 impl Run {
     /// Judges what can be judged at once.
-    pub fn begin(guardrails: &[Arc<Guardrail>], subject: Subject, timing: Timing, now: Timestamp) -> Self {
+    pub fn begin(guardrails: &[Arc<Guardrail>], subject: GuardrailSubject, timing: Timing, now: Timestamp) -> Self {
         let chosen = guardrails.iter().filter(|g| g.actions.is_async == (timing == Timing::Async));
         let hooks: Vec<HookRun> = chosen
             .map(|guardrail| {
@@ -163,7 +163,12 @@ impl Run {
     }
 
     /// The verdict on an answer that is longer than what is held: each check that wanted it whole fails.
-    pub fn hold_limit(guardrails: &[Arc<Guardrail>], subject: Subject, timing: Timing, now: Timestamp) -> Judged {
+    pub fn hold_limit(
+        guardrails: &[Arc<Guardrail>],
+        subject: GuardrailSubject,
+        timing: Timing,
+        now: Timestamp,
+    ) -> Judged {
         let hooks = guardrails.iter().filter(|g| g.actions.is_async == (timing == Timing::Async)).cloned();
         let mut run = Self {
             timing,
@@ -177,21 +182,21 @@ impl Run {
         for hook in &mut run.hooks {
             for (check, result) in hook.guardrail.checks.iter().zip(&mut hook.results) {
                 let error = CheckError::closed("HoldLimit", "The answer is longer than what can be held to be judged");
-                *result = Some(check_result(check, error.into(), Span { began: now, ended: now }, false));
+                *result = Some(check_result(check, error.into(), RunSpan { began: now, ended: now }, false));
             }
         }
         run.finish(now)
     }
 
     pub fn is_done(&self) -> bool {
-        self.units.iter().all(|u| matches!(u.state, State::Done))
+        self.units.iter().all(|u| matches!(u.state, SequenceState::Done))
     }
 
     /// What is to be asked now. Each is given once, and at most [`AT_ONCE`] of one check are out at a time.
     pub fn take_asks(&mut self) -> Vec<Pending> {
         let mut out = Vec::new();
         for (number, unit) in self.units.iter_mut().enumerate() {
-            let State::Asking(asking) = &mut unit.state else { continue };
+            let SequenceState::Asking(asking) = &mut unit.state else { continue };
             let member = unit.members[unit.at];
             while asking.under_way < AT_ONCE
                 && let Some((index, ask)) = asking.queue.pop_front()
@@ -205,9 +210,9 @@ impl Run {
     }
 
     /// Takes an answer; one that nothing waits for is dropped.
-    pub fn answer(&mut self, id: AskId, answer: Answer, now: Timestamp) {
+    pub fn answer(&mut self, id: AskId, answer: CheckReply, now: Timestamp) {
         let Some(unit) = self.units.get_mut(id.unit) else { return };
-        let State::Asking(asking) = &mut unit.state else { return };
+        let SequenceState::Asking(asking) = &mut unit.state else { return };
         match asking.answers.get_mut(id.index) {
             Some(place) if place.is_none() => *place = Some(answer),
             _ => return,
@@ -222,7 +227,7 @@ impl Run {
     /// What came of it. What still waits counts as an error of the outside world.
     pub fn finish(mut self, now: Timestamp) -> Judged {
         for number in 0..self.units.len() {
-            while !matches!(self.units[number].state, State::Done) {
+            while !matches!(self.units[number].state, SequenceState::Done) {
                 let error = CheckError::open("Timeout", "The check was not finished in time");
                 self.settle(number, error.into(), now);
             }
@@ -249,7 +254,7 @@ impl Run {
         let mut chain_is_free = true;
         for number in 0..self.units.len() {
             let unit = &mut self.units[number];
-            let is_waiting = matches!(unit.state, State::Waiting);
+            let is_waiting = matches!(unit.state, SequenceState::Waiting);
             if is_waiting && (!unit.is_chained || chain_is_free) {
                 if unit.is_chained {
                     (unit.content, unit.is_transformed) = (self.chain.clone(), self.is_transformed);
@@ -257,7 +262,7 @@ impl Run {
                 self.judge(number, now);
             }
             let unit = &self.units[number];
-            chain_is_free &= !unit.is_chained || matches!(unit.state, State::Done);
+            chain_is_free &= !unit.is_chained || matches!(unit.state, SequenceState::Done);
         }
     }
 
@@ -297,12 +302,12 @@ impl Run {
 
     /// Reads the answers of the unit's check, and goes on with its next checks.
     fn read(&mut self, number: usize, now: Timestamp) {
-        let State::Asking(asking) = &mut self.units[number].state else { return };
+        let SequenceState::Asking(asking) = &mut self.units[number].state else { return };
         let (rounds, answers) = (asking.rounds, std::mem::take(&mut asking.answers));
-        let answers: Vec<Answer> = answers.into_iter().flatten().collect();
+        let answers: Vec<CheckReply> = answers.into_iter().flatten().collect();
         let step = self.check(number).judge.read(&self.case(number, now), &answers);
-        if let Step::Ask(_) = &step
-            && let State::Asking(asking) = &mut self.units[number].state
+        if let JudgeStep::Ask(_) = &step
+            && let SequenceState::Asking(asking) = &mut self.units[number].state
         {
             asking.answers = answers.into_iter().map(Some).collect();
         }
@@ -312,29 +317,29 @@ impl Run {
     }
 
     /// True: the unit goes on with its next check.
-    fn take_step(&mut self, number: usize, step: Step, rounds: usize, now: Timestamp) -> bool {
+    fn take_step(&mut self, number: usize, step: JudgeStep, rounds: usize, now: Timestamp) -> bool {
         match step {
-            Step::Done(outcome) => self.settle(number, outcome, now),
-            Step::Ask(asks) if asks.is_empty() || rounds >= MOST_ROUNDS => {
+            JudgeStep::Done(outcome) => self.settle(number, outcome, now),
+            JudgeStep::Ask(asks) if asks.is_empty() || rounds >= MOST_ROUNDS => {
                 let error = CheckError::open("Error", "The check found nothing more to ask");
                 self.settle(number, error.into(), now)
             }
-            Step::Ask(asks) => {
+            JudgeStep::Ask(asks) => {
                 let mut asking = AskQueue { rounds: rounds + 1, ..AskQueue::default() };
-                if let State::Asking(former) = &mut self.units[number].state {
+                if let SequenceState::Asking(former) = &mut self.units[number].state {
                     asking.answers = std::mem::take(&mut former.answers);
                 }
                 let first = asking.answers.len();
                 asking.queue = asks.into_iter().enumerate().map(|(i, ask)| (first + i, ask)).collect();
                 asking.answers.resize_with(first + asking.queue.len(), || None);
-                self.units[number].state = State::Asking(asking);
+                self.units[number].state = SequenceState::Asking(asking);
                 false
             }
         }
     }
 
     /// Notes the outcome of the unit's check. True: another one follows.
-    fn settle(&mut self, number: usize, outcome: Outcome, now: Timestamp) -> bool {
+    fn settle(&mut self, number: usize, outcome: CheckOutcome, now: Timestamp) -> bool {
         let mut outcome = outcome;
         let transformed = self.apply(number, &mut outcome);
         let check = Arc::clone(self.check(number));
@@ -343,11 +348,11 @@ impl Run {
         let hook = &mut self.hooks[member.hook];
         hook.ended = hook.ended.max(now);
         hook.results[member.check] =
-            Some(check_result(&check, outcome, Span { began: unit.began, ended: now }, transformed));
+            Some(check_result(&check, outcome, RunSpan { began: unit.began, ended: now }, transformed));
         unit.at += 1;
         unit.began = now;
         let goes_on = unit.at < unit.members.len();
-        unit.state = if goes_on { State::Waiting } else { State::Done };
+        unit.state = if goes_on { SequenceState::Waiting } else { SequenceState::Done };
         if !goes_on {
             unit.at = unit.members.len() - 1;
             if unit.is_chained {
@@ -359,7 +364,7 @@ impl Run {
     }
 
     /// Makes the rewrite that the outcome wants, unless the body is never changed: then the check fails.
-    fn apply(&mut self, number: usize, outcome: &mut Outcome) -> bool {
+    fn apply(&mut self, number: usize, outcome: &mut CheckOutcome) -> bool {
         let Some(rewrite) = outcome.rewrite.take() else { return false };
         let unit = &mut self.units[number];
         if self.timing == Timing::Async {
@@ -367,7 +372,7 @@ impl Run {
         }
         if !unit.content.is_rewritable() {
             let error = CheckError::closed("UnchangeableBody", "The body of this route is never changed");
-            *outcome = Outcome::failed(error).with_data(std::mem::take(&mut outcome.data));
+            *outcome = CheckOutcome::failed(error).with_data(std::mem::take(&mut outcome.data));
             return false;
         }
         let content = match rewrite {
@@ -389,22 +394,22 @@ fn not_applicable(direction: Direction) -> &'static str {
     }
 }
 
-fn units_of(hooks: &[HookRun], subject: &Subject, now: Timestamp) -> Vec<Unit> {
-    let unit = |members: Vec<Member>, is_chained| Unit {
+fn units_of(hooks: &[HookRun], subject: &GuardrailSubject, now: Timestamp) -> Vec<CheckSequence> {
+    let unit = |members: Vec<CheckPosition>, is_chained| CheckSequence {
         members,
         at: 0,
         content: subject.content.clone(),
         is_transformed: false,
         is_chained,
-        state: State::Waiting,
+        state: SequenceState::Waiting,
         began: now,
     };
     let mut units = Vec::new();
     for (number, hook) in hooks.iter().enumerate().filter(|(_, h)| !h.is_skipped) {
         let checks = &hook.guardrail.checks;
-        let members = (0..checks.len()).map(|check| Member { hook: number, check });
+        let members = (0..checks.len()).map(|check| CheckPosition { hook: number, check });
         if hook.guardrail.actions.sequential {
-            let members: Vec<Member> = members.collect();
+            let members: Vec<CheckPosition> = members.collect();
             let is_chained = checks.iter().any(|c| c.judge.rewrites());
             if !members.is_empty() {
                 units.push(unit(members, is_chained));
@@ -417,18 +422,18 @@ fn units_of(hooks: &[HookRun], subject: &Subject, now: Timestamp) -> Vec<Unit> {
 }
 
 #[derive(Clone, Copy)]
-struct Span {
+struct RunSpan {
     began: Timestamp,
     ended: Timestamp,
 }
 
-impl Span {
+impl RunSpan {
     fn millis(self) -> i64 {
         (self.ended.micros() - self.began.micros()).max(0) / 1_000
     }
 }
 
-fn check_result(check: &Check, outcome: Outcome, span: Span, transformed: bool) -> CheckResult {
+fn check_result(check: &Check, outcome: CheckOutcome, span: RunSpan, transformed: bool) -> CheckResult {
     let (verdict, error) = match outcome.error {
         None => (outcome.verdict, None),
         Some(error) => {
@@ -449,17 +454,17 @@ fn check_result(check: &Check, outcome: Outcome, span: Span, transformed: bool) 
     }
 }
 
-struct Told {
+struct HookReport {
     result: HookResult,
     soft_deny_200: bool,
 }
 
-fn hook_result(hook: HookRun, began: Timestamp) -> Told {
+fn hook_result(hook: HookRun, began: Timestamp) -> HookReport {
     let guardrail = &hook.guardrail;
     let actions = &guardrail.actions;
     let soft_deny_200 = actions.soft_deny_200;
     if hook.is_skipped {
-        return Told { result: HookResult::skipped(guardrail.id(), guardrail.hook_type), soft_deny_200 };
+        return HookReport { result: HookResult::skipped(guardrail.id(), guardrail.hook_type), soft_deny_200 };
     }
     let checks: Vec<CheckResult> = hook.results.into_iter().flatten().collect();
     let verdict = checks.iter().all(|c| c.verdict);
@@ -470,13 +475,13 @@ fn hook_result(hook: HookRun, began: Timestamp) -> Told {
         transformed: checks.iter().any(|c| c.transformed),
         feedback: rule.as_ref().map(|r| feedback(r, &checks)),
         checks,
-        execution_time: Span { began, ended: hook.ended }.millis(),
+        execution_time: RunSpan { began, ended: hook.ended }.millis(),
         is_async: actions.is_async,
         hook_type: guardrail.hook_type.name(),
         created_at: began.to_string(),
         deny: !verdict && actions.deny,
     };
-    Told { result: HookResult::Run(Box::new(run)), soft_deny_200 }
+    HookReport { result: HookResult::Run(Box::new(run)), soft_deny_200 }
 }
 
 #[cfg(test)]

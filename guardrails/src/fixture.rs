@@ -1,8 +1,10 @@
 //! What tests of this crate share: guardrails from JSON, requests and answers, and runs that are answered by a closure.
 
-use crate::definition::{self, Setup};
-use crate::outside::{Answer, Ask, Outgoing};
-use crate::{Content, Direction, Facts, Guardrail, HookResult, HookRunResult, Judged, Run, Shape, Subject, Timing};
+use crate::definition::{self, CompileContext};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest};
+use crate::{
+    BodyShape, Content, Direction, Facts, Guardrail, GuardrailSubject, HookResult, HookRunResult, Judged, Run, Timing,
+};
 use gateway_domain::Timestamp;
 use gateway_domain::egress::Trusted;
 use serde_json::{Value, json};
@@ -10,9 +12,9 @@ use std::sync::Arc;
 
 pub(crate) const NOW: Timestamp = Timestamp(1_795_310_136_008_000);
 
-pub(crate) fn compile(checks: &Value, actions: &Value) -> Result<Guardrail, Vec<crate::Problem>> {
+pub(crate) fn compile(checks: &Value, actions: &Value) -> Result<Guardrail, Vec<crate::GuardrailProblem>> {
     let none = |_: &str| None;
-    definition::saved("g", checks, actions, &Setup { credentials: &none, trusted: &Trusted::default() })
+    definition::saved("g", checks, actions, &CompileContext { credentials: &none, trusted: &Trusted::default() })
 }
 
 pub(crate) fn guardrail(checks: &Value, actions: &Value) -> Arc<Guardrail> {
@@ -24,22 +26,22 @@ pub(crate) fn one(id: &str, parameters: &Value) -> Arc<Guardrail> {
     guardrail(&json!([{"id": id, "parameters": parameters}]), &json!({}))
 }
 
-pub(crate) fn request(body: &Value, shape: Shape) -> Content {
+pub(crate) fn request(body: &Value, shape: BodyShape) -> Content {
     Content::new(body.to_string().into(), shape, Direction::Input)
 }
 
 pub(crate) fn chat(text: &str) -> Content {
-    request(&json!({"model": "m", "messages": [{"role": "user", "content": text}]}), Shape::Chat)
+    request(&json!({"model": "m", "messages": [{"role": "user", "content": text}]}), BodyShape::Chat)
 }
 
-pub(crate) fn answer(body: &Value, shape: Shape) -> Content {
+pub(crate) fn answer(body: &Value, shape: BodyShape) -> Content {
     Content::new(body.to_string().into(), shape, Direction::Output)
 }
 
 /// A chat completion with a choice for each text.
 pub(crate) fn completion(texts: &[&str]) -> Content {
     let choice = |text: &&str| json!({"index": 0, "message": {"role": "assistant", "content": text}});
-    answer(&json!({"id": "c", "choices": texts.iter().map(choice).collect::<Vec<_>>()}), Shape::Chat)
+    answer(&json!({"id": "c", "choices": texts.iter().map(choice).collect::<Vec<_>>()}), BodyShape::Chat)
 }
 
 pub(crate) fn facts() -> Facts {
@@ -54,9 +56,9 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
-pub(crate) fn subject(content: Content) -> Subject {
+pub(crate) fn subject(content: Content) -> GuardrailSubject {
     let is_answer = content.direction() == Direction::Output;
-    Subject {
+    GuardrailSubject {
         request: is_answer.then(|| chat("what was asked")),
         status: is_answer.then_some(200),
         request_is_transformed: false,
@@ -66,7 +68,11 @@ pub(crate) fn subject(content: Content) -> Subject {
 }
 
 /// Runs to the end; whatever is asked is answered by the closure.
-pub(crate) fn run(guardrails: &[Arc<Guardrail>], subject: Subject, reply: &dyn Fn(&Ask) -> Answer) -> Judged {
+pub(crate) fn run(
+    guardrails: &[Arc<Guardrail>],
+    subject: GuardrailSubject,
+    reply: &dyn Fn(&CheckQuery) -> CheckReply,
+) -> Judged {
     let mut run = Run::begin(guardrails, subject, Timing::Sync, NOW);
     let mut rounds = 0;
     while !run.is_done() {
@@ -86,13 +92,13 @@ pub(crate) fn judge(guardrails: &[Arc<Guardrail>], content: Content) -> Judged {
     run(guardrails, subject(content), &|ask| panic!("asked {ask:?}"))
 }
 
-pub(crate) fn reply(status: u16, body: &Value) -> Answer {
-    Answer::Reply { status, body: body.to_string().into() }
+pub(crate) fn reply(status: u16, body: &Value) -> CheckReply {
+    CheckReply::Reply { status, body: body.to_string().into() }
 }
 
-pub(crate) fn outgoing(ask: &Ask) -> &Outgoing {
+pub(crate) fn outgoing(ask: &CheckQuery) -> &CheckRequest {
     match ask {
-        Ask::Call(outgoing) => outgoing,
+        CheckQuery::Call(outgoing) => outgoing,
         other => panic!("{other:?}"),
     }
 }

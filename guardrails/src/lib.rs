@@ -23,14 +23,14 @@ mod results;
 pub mod stream;
 
 pub use check::Facts;
-pub use content::{Content, Direction, Shape};
-pub use engine::{AskId, Judged, Pending, Run, Subject, Timing, Verdict};
+pub use content::{BodyShape, Content, Direction};
+pub use engine::{AskId, GuardrailSubject, Judged, Pending, Run, Timing, Verdict};
 pub use guardrail::{
     Actions, Check, FeedbackRule, Guardrail, HookType, MOST_CHECKS, MOST_GUARDRAILS, StreamMode, StreamPolicy,
     stream_mode,
 };
 pub use parameters::checked_address;
-pub use problem::Problem;
+pub use problem::GuardrailProblem;
 pub use results::{
     CheckResult, DENIED_TYPE, ErrorResult, HookResult, HookResults, HookRunResult, SoftDenial, denial, header_value,
     soft_denial, with_results,

@@ -1,7 +1,7 @@
 //! What a check asks of the world, as data: whoever runs checks makes the calls, under the rules for addresses that
 //! others name, and hands the answers back. Nothing here opens a socket.
 
-use crate::partners::Credentials;
+use crate::partners::CheckCredentials;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method};
 use std::fmt;
@@ -15,8 +15,8 @@ pub const AT_ONCE: usize = 8;
 
 /// One thing to find out.
 #[derive(Clone, Debug)]
-pub enum Ask {
-    Call(Box<Outgoing>),
+pub enum CheckQuery {
+    Call(Box<CheckRequest>),
     /// Whether the host has an address that may be dialled.
     Resolve {
         host: String,
@@ -38,7 +38,7 @@ pub enum Ask {
 
 /// A request to a service outside.
 #[derive(Clone)]
-pub struct Outgoing {
+pub struct CheckRequest {
     pub method: Method,
     pub url: String,
     pub headers: Vec<(HeaderName, HeaderValue)>,
@@ -53,12 +53,12 @@ pub struct Outgoing {
 }
 
 /// Credentials and queries stay out of logs: method, host and size are shown.
-impl fmt::Debug for Outgoing {
+impl fmt::Debug for CheckRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = url::Url::parse(&self.url).ok();
         let host = url.as_ref().and_then(|u| u.host_str()).unwrap_or("?");
         let bytes = self.body.len();
-        f.debug_struct("Outgoing")
+        f.debug_struct("CheckRequest")
             .field("method", &self.method)
             .field("host", &host)
             .field("bytes", &bytes)
@@ -74,18 +74,18 @@ pub enum Sign {
     Aws {
         region: String,
         service: &'static str,
-        credentials: Credentials,
+        credentials: CheckCredentials,
     },
     /// A bearer token of the cloud's sign-in for this audience.
     Azure {
         scope: &'static str,
-        credentials: Credentials,
+        credentials: CheckCredentials,
     },
 }
 
 /// What came of an ask.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum CheckReply {
     /// The answer to a call, or a key set (status 200).
     Reply {
         status: u16,
@@ -97,12 +97,12 @@ pub enum Answer {
         body: Bytes,
     },
     Resolved(bool),
-    Failed(Failure),
+    Failed(QueryFailure),
 }
 
 /// Why an ask has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct QueryFailure {
     pub kind: FailureKind,
     /// What the client is told; names neither query nor credential.
     pub message: String,

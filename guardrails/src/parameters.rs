@@ -1,7 +1,7 @@
 //! Parameters of one check, read by name and type. Each reading that fails adds a problem and gives the default, so
 //! that everything wrong is told at once; what no reading asked for is unknown and refused.
 
-use crate::pattern::{Flags, Pattern};
+use crate::pattern::{Pattern, PatternFlags};
 use crate::problem::Problems;
 use gateway_domain::egress::{Trusted, check_custom_host};
 use http::{HeaderName, HeaderValue};
@@ -171,10 +171,10 @@ impl<'v> Parameters<'v> {
         if source.is_empty() {
             return None;
         }
-        self.compiled(key, source, Flags::default())
+        self.compiled(key, source, PatternFlags::default())
     }
 
-    pub(crate) fn compiled(&self, key: &str, source: &str, flags: Flags) -> Option<Pattern> {
+    pub(crate) fn compiled(&self, key: &str, source: &str, flags: PatternFlags) -> Option<Pattern> {
         let pattern = Pattern::compile(source, flags).map_err(|bad| self.problem(key, bad.0)).ok()?;
         if !self.problems.borrow_mut().weigh(pattern.memory()) {
             self.problem(key, "goes beyond what the patterns of one guardrail may take once they are compiled: 4 MiB");

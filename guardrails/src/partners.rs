@@ -6,7 +6,7 @@ mod row;
 mod services;
 mod template;
 
-pub use credential::{CredentialField, Credentials, credential_fields, namespaces};
+pub use credential::{CheckCredentials, CredentialField, credential_fields, namespaces};
 
 use crate::check::Judge;
 use crate::parameters::Parameters;

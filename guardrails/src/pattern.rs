@@ -24,14 +24,14 @@ pub(crate) const LONGEST: usize = 16 * 1024;
 
 /// What the letters behind `/…/` may ask for; `g` and `d` change nothing here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Flags {
+pub(crate) struct PatternFlags {
     pub(crate) ignore_case: bool,
     pub(crate) multi_line: bool,
     pub(crate) dot_all: bool,
     pub(crate) unicode: bool,
 }
 
-impl Flags {
+impl PatternFlags {
     pub(crate) fn parse(letters: &str) -> Result<Self, BadPattern> {
         let mut flags = Self::default();
         for (at, letter) in letters.char_indices() {
@@ -104,7 +104,7 @@ impl Groups {
 }
 
 impl Pattern {
-    pub(crate) fn compile(source: &str, flags: Flags) -> Result<Self, BadPattern> {
+    pub(crate) fn compile(source: &str, flags: PatternFlags) -> Result<Self, BadPattern> {
         if source.len() > LONGEST {
             return Err(BadPattern(format!("must have at most {LONGEST} bytes")));
         }
@@ -202,7 +202,7 @@ fn linear(text: &str) -> Result<Weighed, BadPattern> {
     Err(BadPattern(format!("must compile to at most {SIZE} bytes")))
 }
 
-fn stepwise(translated: &translate::Translated) -> Result<RegexEngine, BadPattern> {
+fn stepwise(translated: &translate::TranslatedPattern) -> Result<RegexEngine, BadPattern> {
     let build = |text: &str, steps: usize| {
         let mut builder = fancy_regex::RegexBuilder::new(text);
         builder.backtrack_limit(steps).delegate_size_limit(SIZE).delegate_dfa_size_limit(SIZE);

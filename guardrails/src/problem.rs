@@ -7,7 +7,7 @@ const MOST: usize = 50;
 
 /// One broken rule. `check` is the id of the check as it was written, or empty for fields of the guardrail itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct GuardrailProblem {
     pub check: String,
     /// A path within the check's parameters, or the field of the guardrail.
     pub field: String,
@@ -15,7 +15,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for GuardrailProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.check.is_empty(), self.field.is_empty()) {
             (true, true) => f.write_str(&self.message),
@@ -32,7 +32,7 @@ const MOST_PATTERNS: usize = 4 << 20;
 /// The broken rules found so far, and what was compiled beside them.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
-    list: Vec<Problem>,
+    list: Vec<GuardrailProblem>,
     patterns: usize,
 }
 
@@ -40,7 +40,7 @@ impl Problems {
     pub(crate) fn add(&mut self, check: &str, field: &str, message: impl Into<String>) {
         if self.list.len() < MOST {
             let short = |text: &str| text.chars().take(120).collect::<String>();
-            self.list.push(Problem { check: short(check), field: short(field), message: message.into() });
+            self.list.push(GuardrailProblem { check: short(check), field: short(field), message: message.into() });
         }
     }
 
@@ -59,7 +59,7 @@ impl Problems {
         self.list.len()
     }
 
-    pub(crate) fn into_result<T>(self, value: T) -> Result<T, Vec<Problem>> {
+    pub(crate) fn into_result<T>(self, value: T) -> Result<T, Vec<GuardrailProblem>> {
         if self.list.is_empty() { Ok(value) } else { Err(self.list) }
     }
 }

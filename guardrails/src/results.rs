@@ -1,7 +1,7 @@
 //! Results as clients and records see them: the objects of `hook_results`, the body of a denial, and the place where
 //! results stand in an answer. Field order is part of the form.
 
-use crate::content::{Shape, with_last_member};
+use crate::content::{BodyShape, with_last_member};
 use crate::engine::Verdict;
 use crate::guardrail::{FeedbackRule, HookType};
 use bytes::Bytes;
@@ -169,7 +169,7 @@ pub fn denial(dialect: Dialect, results: &HookResults) -> Bytes {
 /// What the gateway makes up for an answer of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftDenial<'a> {
-    pub shape: Shape,
+    pub shape: BodyShape,
     pub model: &'a str,
     /// The answer's id, without the prefix of its dialect.
     pub id: &'a str,
@@ -181,23 +181,23 @@ pub fn soft_denial(denied: SoftDenial<'_>, results: &HookResults) -> Option<Byte
     let SoftDenial { shape, model, id, created_secs } = denied;
     let none = json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0});
     let body = match shape {
-        Shape::Chat => json!({
+        BodyShape::Chat => json!({
             "id": format!("chatcmpl-{id}"), "object": "chat.completion", "created": created_secs, "model": model,
             "choices": [{"index": 0, "message": {"role": "assistant", "content": DENIED, "refusal": null},
                 "logprobs": null, "finish_reason": "stop"}],
             "usage": none,
         }),
-        Shape::Completions => json!({
+        BodyShape::Completions => json!({
             "id": format!("cmpl-{id}"), "object": "text_completion", "created": created_secs, "model": model,
             "choices": [{"index": 0, "text": DENIED, "logprobs": null, "finish_reason": "stop"}],
             "usage": none,
         }),
-        Shape::Messages => json!({
+        BodyShape::Messages => json!({
             "id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": model,
             "content": [{"type": "text", "text": DENIED}], "stop_reason": "end_turn", "stop_sequence": null,
             "usage": {"input_tokens": 0, "output_tokens": 0},
         }),
-        Shape::Responses => json!({
+        BodyShape::Responses => json!({
             "id": format!("resp_{id}"), "object": "response", "created_at": created_secs, "status": "completed",
             "error": null, "incomplete_details": null, "model": model,
             "output": [{"type": "message", "id": format!("msg_{id}"), "status": "completed", "role": "assistant",
@@ -206,7 +206,9 @@ pub fn soft_denial(denied: SoftDenial<'_>, results: &HookResults) -> Option<Byte
             "usage": {"input_tokens": 0, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 0,
                 "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 0},
         }),
-        Shape::Embeddings | Shape::Area | Shape::Transcript | Shape::Unknown | Shape::Opaque => return None,
+        BodyShape::Embeddings | BodyShape::Area | BodyShape::Transcript | BodyShape::Unknown | BodyShape::Opaque => {
+            return None;
+        }
     };
     Some(with_results(&body.to_string().into(), results))
 }

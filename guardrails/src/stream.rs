@@ -9,8 +9,8 @@ mod plan;
 mod redactor;
 mod tool_call;
 
-pub use guard::{FlowingText, Guard, LaneId, LaneKind, Piece, Released, Stop, WaitingText, WindowAsk};
-pub use hold::{Hold, HoldLimit, MOST_HOLD};
+pub use guard::{FlowingText, Guard, GuardStop, LaneId, LaneKind, LaneText, Released, WaitingText, WindowAsk};
+pub use hold::{EventBuffer, HoldLimit, MOST_HOLD};
 use tool_call::content_of_call;
 pub use tool_call::{ToolCallJudged, judge_tool_call};
 

@@ -5,7 +5,7 @@ use super::{cohere, responses};
 use serde_json::{Value, json};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum MockDialect {
     OpenAi,
     /// OpenAI's newer API; its errors differ inside streams only.
     Responses,
@@ -15,22 +15,22 @@ pub(super) enum Dialect {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct MockResponse {
     pub(super) status: u16,
-    pub(super) dialect: Dialect,
+    pub(super) dialect: MockDialect,
     pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Body,
+    pub(super) body: MockBody,
 }
 
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum MockBody {
     Whole(Vec<u8>),
-    Stream(Events),
+    Stream(MockEvents),
 }
 
 /// The events of a stream, framed, by the part they play; faults cut between the parts.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct MockEvents {
     pub(super) opening: Vec<String>,
     pub(super) content: Vec<String>,
     pub(super) closing: Vec<String>,
@@ -38,51 +38,51 @@ pub(super) struct Events {
     pub(super) end: String,
 }
 
-impl Answer {
-    pub(super) fn json(dialect: Dialect, body: &Value) -> Self {
-        Self { status: 200, dialect, headers: Vec::new(), body: Body::Whole(body.to_string().into_bytes()) }
+impl MockResponse {
+    pub(super) fn json(dialect: MockDialect, body: &Value) -> Self {
+        Self { status: 200, dialect, headers: Vec::new(), body: MockBody::Whole(body.to_string().into_bytes()) }
     }
 
-    pub(super) fn stream(dialect: Dialect, events: Events) -> Self {
-        Self { status: 200, dialect, headers: Vec::new(), body: Body::Stream(events) }
+    pub(super) fn stream(dialect: MockDialect, events: MockEvents) -> Self {
+        Self { status: 200, dialect, headers: Vec::new(), body: MockBody::Stream(events) }
     }
 
-    pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Self {
+    pub(super) fn error(dialect: MockDialect, status: u16, message: &str) -> Self {
         Self { status, ..Self::json(dialect, &error(dialect, status, message)) }
     }
 }
 
 /// The error body as the provider spells it.
-pub(super) fn error(dialect: Dialect, status: u16, message: &str) -> Value {
+pub(super) fn error(dialect: MockDialect, status: u16, message: &str) -> Value {
     match dialect {
-        Dialect::OpenAi | Dialect::Responses => {
+        MockDialect::OpenAi | MockDialect::Responses => {
             let (kind, code) = openai_error(status);
             json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
         }
-        Dialect::Anthropic => json!({
+        MockDialect::Anthropic => json!({
             "type": "error",
             "error": { "type": anthropic_error(status), "message": message },
             "request_id": "req_mock",
         }),
-        Dialect::Gemini => {
+        MockDialect::Gemini => {
             json!({ "error": { "code": status, "message": message, "status": google_status(status) } })
         }
-        Dialect::Cohere => json!({ "id": "mock", "message": message }),
+        MockDialect::Cohere => json!({ "id": "mock", "message": message }),
     }
 }
 
 /// An error inside a stream, framed, behind so many events.
-pub(super) fn error_event(dialect: Dialect, behind: usize) -> String {
+pub(super) fn error_event(dialect: MockDialect, behind: usize) -> String {
     let message = "the mock failed as it was told to";
-    let body = error(dialect, if dialect == Dialect::Anthropic { 529 } else { 500 }, message);
+    let body = error(dialect, if dialect == MockDialect::Anthropic { 529 } else { 500 }, message);
     match dialect {
-        Dialect::Responses => {
+        MockDialect::Responses => {
             responses::event("error", behind, json!({ "code": "server_error", "message": message, "param": null }))
         }
-        Dialect::OpenAi | Dialect::Gemini => format!("data: {body}\n\n"),
-        Dialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
+        MockDialect::OpenAi | MockDialect::Gemini => format!("data: {body}\n\n"),
+        MockDialect::Anthropic => format!("event: error\ndata: {body}\n\n"),
         // It has no event for errors: the last one says that the answer failed.
-        Dialect::Cohere => {
+        MockDialect::Cohere => {
             cohere::event("message-end", json!({ "delta": { "finish_reason": "ERROR", "error": message } }))
         }
     }

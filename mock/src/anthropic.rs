@@ -1,49 +1,52 @@
 //! Anthropic's Messages bodies: messages, their streams, token counts. Pure: JSON in, answers out.
 
-use super::answer::{Answer, Dialect, Events};
-use super::ask::{self, Ask};
+use super::answer::{MockDialect, MockEvents, MockResponse};
+use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
-use super::reply::{self, Reply, Say};
+use super::reply::{self, MockCompletion, Say};
 use serde_json::{Value, json};
 
-pub(super) fn messages(body: &Value, behaviour: &Behaviour) -> Answer {
+pub(super) fn messages(body: &Value, behaviour: &Behaviour) -> MockResponse {
     let ask = match ask::anthropic(body) {
         Ok(ask) if ask.max_tokens.is_some() => ask,
-        Ok(_) => return Answer::error(Dialect::Anthropic, 400, "max_tokens: Field required"),
-        Err(refusal) => return Answer::error(Dialect::Anthropic, 400, &refusal),
+        Ok(_) => return MockResponse::error(MockDialect::Anthropic, 400, "max_tokens: Field required"),
+        Err(refusal) => return MockResponse::error(MockDialect::Anthropic, 400, &refusal),
     };
     let reply = reply::compose(&ask, behaviour);
     if ask.stream {
-        Answer::stream(Dialect::Anthropic, message_events(&ask, &reply, behaviour))
+        MockResponse::stream(MockDialect::Anthropic, message_events(&ask, &reply, behaviour))
     } else {
         let usage = usage(&ask, reply.tokens);
-        Answer::json(Dialect::Anthropic, &message(&ask, &json!([block(&reply)]), &json!(finish(&reply)), &usage))
+        MockResponse::json(
+            MockDialect::Anthropic,
+            &message(&ask, &json!([block(&reply)]), &json!(finish(&reply)), &usage),
+        )
     }
 }
 
-pub(super) fn count_tokens(body: &Value) -> Answer {
+pub(super) fn count_tokens(body: &Value) -> MockResponse {
     match ask::anthropic(body) {
-        Ok(ask) => Answer::json(Dialect::Anthropic, &json!({ "input_tokens": ask.prompt_tokens })),
-        Err(refusal) => Answer::error(Dialect::Anthropic, 400, &refusal),
+        Ok(ask) => MockResponse::json(MockDialect::Anthropic, &json!({ "input_tokens": ask.prompt_tokens })),
+        Err(refusal) => MockResponse::error(MockDialect::Anthropic, 400, &refusal),
     }
 }
 
-pub(super) fn models() -> Answer {
+pub(super) fn models() -> MockResponse {
     let model =
         |id: &str| json!({ "type": "model", "id": id, "display_name": id, "created_at": "2023-11-14T22:13:20Z" });
     let data = [model("mock-large"), model("mock-small")];
     let ends = json!({ "data": data, "has_more": false, "first_id": "mock-large", "last_id": "mock-small" });
-    Answer::json(Dialect::Anthropic, &ends)
+    MockResponse::json(MockDialect::Anthropic, &ends)
 }
 
-fn message(ask: &Ask, content: &Value, stop_reason: &Value, usage: &Value) -> Value {
+fn message(ask: &MockRequest, content: &Value, stop_reason: &Value, usage: &Value) -> Value {
     json!({
         "id": "msg_mock", "type": "message", "role": "assistant", "model": ask.model, "content": content,
         "stop_reason": stop_reason, "stop_sequence": null, "usage": usage,
     })
 }
 
-fn block(reply: &Reply) -> Value {
+fn block(reply: &MockCompletion) -> Value {
     match &reply.say {
         Say::Text(text) => json!({ "type": "text", "text": text }),
         Say::Call { name, arguments } => {
@@ -52,7 +55,7 @@ fn block(reply: &Reply) -> Value {
     }
 }
 
-fn finish(reply: &Reply) -> &'static str {
+fn finish(reply: &MockCompletion) -> &'static str {
     match reply.say {
         Say::Call { .. } => "tool_use",
         Say::Text(_) if reply.cut => "max_tokens",
@@ -60,14 +63,14 @@ fn finish(reply: &Reply) -> &'static str {
     }
 }
 
-fn usage(ask: &Ask, output: usize) -> Value {
+fn usage(ask: &MockRequest, output: usize) -> Value {
     json!({
         "input_tokens": ask.prompt_tokens, "output_tokens": output,
         "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
     })
 }
 
-fn message_events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
+fn message_events(ask: &MockRequest, reply: &MockCompletion, behaviour: &Behaviour) -> MockEvents {
     let (empty, deltas): (Value, Vec<Value>) = match &reply.say {
         Say::Text(text) => {
             let deltas = reply::pieces(text, behaviour.chunks).into_iter();
@@ -84,7 +87,7 @@ fn message_events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
     };
     let start = message(ask, &json!([]), &Value::Null, &usage(ask, 1));
     let delta = json!({ "stop_reason": finish(reply), "stop_sequence": null });
-    Events {
+    MockEvents {
         opening: vec![
             event("message_start", json!({ "message": start })),
             event("content_block_start", json!({ "index": 0, "content_block": empty })),

@@ -4,13 +4,13 @@
 use serde_json::{Value, json};
 
 #[derive(Debug, Default)]
-pub(super) struct Ask {
+pub(super) struct MockRequest {
     pub(super) model: String,
     /// Text of the last message that is the user's, or of the tool result that came last.
     pub(super) said: String,
     pub(super) answers_tool: bool,
-    pub(super) tools: Vec<Tool>,
-    pub(super) choice: Choice,
+    pub(super) tools: Vec<MockTool>,
+    pub(super) choice: MockToolChoice,
     pub(super) max_tokens: Option<usize>,
     /// A schema that the text must fit; empty for any JSON object.
     pub(super) form: Option<Value>,
@@ -22,13 +22,13 @@ pub(super) struct Ask {
 }
 
 #[derive(Debug)]
-pub(super) struct Tool {
+pub(super) struct MockTool {
     pub(super) name: String,
     pub(super) schema: Value,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(super) enum MockToolChoice {
     #[default]
     Auto,
     None,
@@ -37,17 +37,17 @@ pub(super) enum Choice {
 }
 
 /// A request that a provider would refuse: the message of its 400.
-pub(super) type Refusal = String;
+pub(super) type MockRefusal = String;
 
-pub(super) fn openai(body: &Value) -> Result<Ask, Refusal> {
+pub(super) fn openai(body: &Value) -> Result<MockRequest, MockRefusal> {
     let messages = messages(body)?;
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools = tools.map(|t| &t["function"]).filter_map(|f| tool(&f["name"], &f["parameters"]));
     let choice = match &body["tool_choice"] {
-        Value::String(s) if s == "required" => Choice::Required,
-        Value::String(s) if s == "none" => Choice::None,
-        Value::Object(o) => Choice::Named(string(&o["function"]["name"])),
-        _ => Choice::Auto,
+        Value::String(s) if s == "required" => MockToolChoice::Required,
+        Value::String(s) if s == "none" => MockToolChoice::None,
+        Value::Object(o) => MockToolChoice::Named(string(&o["function"]["name"])),
+        _ => MockToolChoice::Auto,
     };
     let form = match body["response_format"]["type"].as_str() {
         Some("json_schema") => Some(body["response_format"]["json_schema"]["schema"].clone()),
@@ -55,7 +55,7 @@ pub(super) fn openai(body: &Value) -> Result<Ask, Refusal> {
         _ => None,
     };
     let limit = [&body["max_completion_tokens"], &body["max_tokens"]];
-    Ok(Ask {
+    Ok(MockRequest {
         tools: tools.collect(),
         choice,
         form,
@@ -67,19 +67,19 @@ pub(super) fn openai(body: &Value) -> Result<Ask, Refusal> {
     })
 }
 
-pub(super) fn anthropic(body: &Value) -> Result<Ask, Refusal> {
+pub(super) fn anthropic(body: &Value) -> Result<MockRequest, MockRefusal> {
     let messages = messages(body)?;
     let tools = body["tools"].as_array().into_iter().flatten();
     let tools = tools.filter_map(|t| tool(&t["name"], &t["input_schema"]));
     let choice = match body["tool_choice"]["type"].as_str() {
-        Some("any") => Choice::Required,
-        Some("none") => Choice::None,
-        Some("tool") => Choice::Named(string(&body["tool_choice"]["name"])),
-        _ => Choice::Auto,
+        Some("any") => MockToolChoice::Required,
+        Some("none") => MockToolChoice::None,
+        Some("tool") => MockToolChoice::Named(string(&body["tool_choice"]["name"])),
+        _ => MockToolChoice::Auto,
     };
     let results = |m: &Value| m["content"].as_array().is_some_and(|c| c.iter().any(|p| p["type"] == "tool_result"));
     let ask = common(body, messages);
-    Ok(Ask {
+    Ok(MockRequest {
         tools: tools.collect(),
         choice,
         form: body["output_config"]["format"].get("schema").cloned(),
@@ -93,7 +93,7 @@ pub(super) fn anthropic(body: &Value) -> Result<Ask, Refusal> {
 }
 
 /// The model stands in the path, and so does whether to stream.
-pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Result<Ask, Refusal> {
+pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Result<MockRequest, MockRefusal> {
     let contents = body["contents"].as_array().filter(|c| !c.is_empty());
     let contents = contents.ok_or_else(|| "contents: must be an array of at least one content".to_owned())?;
     let declared = |t: &Value| t["functionDeclarations"].as_array().cloned().unwrap_or_default();
@@ -104,17 +104,17 @@ pub(super) fn gemini(body: &Value, model: &str, stream: bool) -> Result<Ask, Ref
         |f: &'_ Value| f.get("parametersJsonSchema").or(f.get("parameters_json_schema")).cloned().unwrap_or_default();
     let calling = &body["toolConfig"]["functionCallingConfig"];
     let choice = match (calling["mode"].as_str(), calling["allowedFunctionNames"].get(0)) {
-        (Some("ANY"), Some(name)) => Choice::Named(string(name)),
-        (Some("ANY"), None) => Choice::Required,
-        (Some("NONE"), _) => Choice::None,
-        _ => Choice::Auto,
+        (Some("ANY"), Some(name)) => MockToolChoice::Named(string(name)),
+        (Some("ANY"), None) => MockToolChoice::Required,
+        (Some("NONE"), _) => MockToolChoice::None,
+        _ => MockToolChoice::Auto,
     };
     let config = &body["generationConfig"];
     let json = config["responseMimeType"] == "application/json";
     let last = contents.iter().rfind(|c| c["role"] != "model");
     let results =
         |c: &Value| c["parts"].as_array().is_some_and(|p| p.iter().any(|p| p["functionResponse"].is_object()));
-    Ok(Ask {
+    Ok(MockRequest {
         model: model.to_owned(),
         said: last.map(parts).unwrap_or_default(),
         answers_tool: contents.last().is_some_and(results),
@@ -139,19 +139,19 @@ fn parts(content: &Value) -> String {
     texts.filter(|t| !t.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) fn cohere(body: &Value) -> Result<Ask, Refusal> {
+pub(super) fn cohere(body: &Value) -> Result<MockRequest, MockRefusal> {
     let choice = match body["tool_choice"].as_str() {
-        Some("REQUIRED") => Choice::Required,
-        Some("NONE") => Choice::None,
-        _ => Choice::Auto,
+        Some("REQUIRED") => MockToolChoice::Required,
+        Some("NONE") => MockToolChoice::None,
+        _ => MockToolChoice::Auto,
     };
     let form =
         (body["response_format"]["type"] == "json_object").then(|| body["response_format"]["json_schema"].clone());
-    Ok(Ask { choice, form, include_usage: true, n: 1, ..openai(body)? })
+    Ok(MockRequest { choice, form, include_usage: true, n: 1, ..openai(body)? })
 }
 
 /// Items of input are read as the messages that chat has for them.
-pub(super) fn responses(body: &Value) -> Result<Ask, Refusal> {
+pub(super) fn responses(body: &Value) -> Result<MockRequest, MockRefusal> {
     let message = |item: &Value| match item["type"].as_str() {
         Some("function_call" | "reasoning") => json!({ "role": "assistant", "content": null }),
         Some("function_call_output") => json!({ "role": "tool", "content": item["output"] }),
@@ -176,27 +176,27 @@ pub(super) fn responses(body: &Value) -> Result<Ask, Refusal> {
     }))
 }
 
-fn messages(body: &Value) -> Result<&Vec<Value>, Refusal> {
+fn messages(body: &Value) -> Result<&Vec<Value>, MockRefusal> {
     match body["messages"].as_array() {
         Some(m) if !m.is_empty() => Ok(m),
         _ => Err("messages: must be an array of at least one message".to_owned()),
     }
 }
 
-fn common(body: &Value, messages: &[Value]) -> Ask {
+fn common(body: &Value, messages: &[Value]) -> MockRequest {
     let last = messages.iter().rfind(|m| m["role"] == "user" || m["role"] == "tool");
     let prompt: usize = messages.iter().map(|m| words(&text(&m["content"]))).sum();
-    Ask {
+    MockRequest {
         model: string(&body["model"]),
         said: last.map(|m| text(&m["content"])).unwrap_or_default(),
         stream: body["stream"] == true,
         prompt_tokens: prompt.max(1),
-        ..Ask::default()
+        ..MockRequest::default()
     }
 }
 
-fn tool(name: &Value, schema: &Value) -> Option<Tool> {
-    Some(Tool { name: name.as_str()?.to_owned(), schema: schema.clone() })
+fn tool(name: &Value, schema: &Value) -> Option<MockTool> {
+    Some(MockTool { name: name.as_str()?.to_owned(), schema: schema.clone() })
 }
 
 /// The text of a content that is a string, or a list of parts of which some hold text.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Defaults of every request; an `x-mock-` header of the same name beats them for its own request.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Settings {
+pub struct MockSettings {
     /// Milliseconds before the response head.
     #[arg(long, default_value_t = 0, value_name = "MS")]
     pub delay: u64,
@@ -38,7 +38,7 @@ pub struct Settings {
     pub stats: Arc<Stats>,
 }
 
-impl Default for Settings {
+impl Default for MockSettings {
     fn default() -> Self {
         Self {
             delay: 0,
@@ -110,7 +110,7 @@ pub(super) struct Behaviour {
 pub(super) struct BadHeader(pub(super) &'static str);
 
 impl Behaviour {
-    pub(super) fn of(head: &Head, settings: &Settings) -> Result<Self, BadHeader> {
+    pub(super) fn of(head: &Head, settings: &MockSettings) -> Result<Self, BadHeader> {
         let mut status = number(head, "x-mock-status")?;
         let mut fault = head.header("x-mock-fault").map(|v| MockFault::from_str(v, true)).transpose();
         let first = number::<u64>(head, "x-mock-fail-first")?;

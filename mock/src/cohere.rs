@@ -1,19 +1,19 @@
 //! Bodies of Cohere's v2 chat and their streams. Pure: JSON in, answers out.
 
-use super::answer::{Answer, Dialect, Events};
-use super::ask::{self, Ask};
+use super::answer::{MockDialect, MockEvents, MockResponse};
+use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
-use super::reply::{self, Reply, Say};
+use super::reply::{self, MockCompletion, Say};
 use serde_json::{Value, json};
 
-pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> Answer {
+pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> MockResponse {
     let ask = match ask::cohere(body) {
         Ok(ask) => ask,
-        Err(refusal) => return Answer::error(Dialect::Cohere, 400, &refusal),
+        Err(refusal) => return MockResponse::error(MockDialect::Cohere, 400, &refusal),
     };
     let reply = reply::compose(&ask, behaviour);
     if ask.stream {
-        return Answer::stream(Dialect::Cohere, events(&ask, &reply, behaviour));
+        return MockResponse::stream(MockDialect::Cohere, events(&ask, &reply, behaviour));
     }
     let message = match &reply.say {
         Say::Text(text) => json!({ "role": "assistant", "content": [{ "type": "text", "text": text }] }),
@@ -23,14 +23,14 @@ pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> Answer {
     };
     let usage = usage(&ask, &reply);
     let body = json!({ "id": "mock", "finish_reason": finish(&reply), "message": message, "usage": usage });
-    Answer::json(Dialect::Cohere, &body)
+    MockResponse::json(MockDialect::Cohere, &body)
 }
 
 fn called(name: &str, arguments: &str) -> Value {
     json!({ "id": "call_mock_1", "type": "function", "function": { "name": name, "arguments": arguments } })
 }
 
-fn finish(reply: &Reply) -> &'static str {
+fn finish(reply: &MockCompletion) -> &'static str {
     match reply.say {
         Say::Call { .. } => "TOOL_CALL",
         Say::Text(_) if reply.cut => "MAX_TOKENS",
@@ -38,12 +38,12 @@ fn finish(reply: &Reply) -> &'static str {
     }
 }
 
-fn usage(ask: &Ask, reply: &Reply) -> Value {
+fn usage(ask: &MockRequest, reply: &MockCompletion) -> Value {
     let tokens = json!({ "input_tokens": ask.prompt_tokens, "output_tokens": reply.tokens });
     json!({ "billed_units": tokens, "tokens": tokens })
 }
 
-fn events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
+fn events(ask: &MockRequest, reply: &MockCompletion, behaviour: &Behaviour) -> MockEvents {
     let start = json!({ "role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": [] });
     let mut opening = vec![event("message-start", json!({ "id": "mock", "delta": { "message": start } }))];
     let (content, closing) = match &reply.say {
@@ -63,7 +63,7 @@ fn events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
         }
     };
     let end = json!({ "delta": { "finish_reason": finish(reply), "usage": usage(ask, reply) } });
-    Events { opening, content, closing: vec![closing], end: event("message-end", end) }
+    MockEvents { opening, content, closing: vec![closing], end: event("message-end", end) }
 }
 
 /// Every event names itself twice.

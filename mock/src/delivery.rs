@@ -1,10 +1,10 @@
 //! Answers onto the wire: framing, delays, and every fault that the mock can be asked for.
 //! Knows no routes; an answer's body is bytes or events here.
 
-use super::answer::{Answer, Body, Events, error_event};
-use super::behaviour::{BadHeader, Behaviour, MockFault, Settings};
+use super::answer::{MockBody, MockEvents, MockResponse, error_event};
+use super::behaviour::{BadHeader, Behaviour, MockFault, MockSettings};
 use super::routes;
-use super::wire::{Flow, Head, Link, Stop};
+use super::wire::{Head, MockConnection, MockConnectionEnd, MockResult};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 const BEFORE_FAULT: Duration = Duration::from_millis(20);
 
 /// One request and its answer; `Ok` when the connection can take another.
-pub(super) async fn exchange<S>(link: &mut Link<'_, S>, settings: &Settings) -> Flow<()>
+pub(super) async fn exchange<S>(link: &mut MockConnection<'_, S>, settings: &MockSettings) -> MockResult<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -25,7 +25,7 @@ where
     let fault = behaviour.as_ref().ok().and_then(|b| b.fault);
     if fault == Some(MockFault::Early413) {
         settings.stats.requested();
-        let answer = Answer::error(dialect, 413, "the mock takes no such body");
+        let answer = MockResponse::error(dialect, 413, "the mock takes no such body");
         send(link, &head, answer, &Behaviour::plain(), true).await?;
         return Err(link.close_unread().await);
     }
@@ -33,7 +33,7 @@ where
     let (answer, behaviour) = match behaviour {
         Ok(behaviour) => (routes::answer(&head, &content, &behaviour, settings), behaviour),
         Err(BadHeader(name)) => {
-            (Answer::error(dialect, 400, &format!("the mock cannot read header {name}")), Behaviour::plain())
+            (MockResponse::error(dialect, 400, &format!("the mock cannot read header {name}")), Behaviour::plain())
         }
     };
     // Looking at the counters must not change them.
@@ -50,7 +50,13 @@ where
     if closes { Err(link.close().await) } else { Ok(()) }
 }
 
-async fn send<S>(link: &mut Link<'_, S>, head: &Head, answer: Answer, behaviour: &Behaviour, closes: bool) -> Flow<()>
+async fn send<S>(
+    link: &mut MockConnection<'_, S>,
+    head: &Head,
+    answer: MockResponse,
+    behaviour: &Behaviour,
+    closes: bool,
+) -> MockResult<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -59,7 +65,7 @@ where
         Some(MockFault::ResetHead) => {
             link.write(b"HTTP/1.1 200 OK\r\ncontent-ty").await?;
             link.pause(BEFORE_FAULT).await?;
-            return Err(Stop::Reset);
+            return Err(MockConnectionEnd::Reset);
         }
         Some(MockFault::GarbageHead) => {
             link.write(b"\x16\x03\x01 this is no HTTP\r\n\r\n").await?;
@@ -94,8 +100,8 @@ enum BodyFraming {
     UntilClose,
 }
 
-fn framing(head: &Head, answer: &Answer, fault: Option<MockFault>) -> BodyFraming {
-    let whole = matches!(answer.body, Body::Whole(_)) && fault != Some(MockFault::Trailers);
+fn framing(head: &Head, answer: &MockResponse, fault: Option<MockFault>) -> BodyFraming {
+    let whole = matches!(answer.body, MockBody::Whole(_)) && fault != Some(MockFault::Trailers);
     match (whole, head.old) {
         (true, _) => BodyFraming::Length,
         (false, false) => BodyFraming::Chunked,
@@ -103,7 +109,7 @@ fn framing(head: &Head, answer: &Answer, fault: Option<MockFault>) -> BodyFramin
     }
 }
 
-fn head_bytes(answer: &Answer, framing: BodyFraming, fault: Option<MockFault>, closes: bool) -> Vec<u8> {
+fn head_bytes(answer: &MockResponse, framing: BodyFraming, fault: Option<MockFault>, closes: bool) -> Vec<u8> {
     let reason = http::StatusCode::from_u16(answer.status).ok().and_then(|s| s.canonical_reason()).unwrap_or("Mock");
     let mut text = format!("HTTP/1.1 {} {reason}\r\nserver: mock\r\nx-request-id: req_mock\r\n", answer.status);
     let mut add = |name: &str, value: &str| {
@@ -113,13 +119,13 @@ fn head_bytes(answer: &Answer, framing: BodyFraming, fault: Option<MockFault>, c
         text.push_str("\r\n");
     };
     match &answer.body {
-        Body::Whole(bytes) => {
+        MockBody::Whole(bytes) => {
             add("content-type", "application/json");
             if framing == BodyFraming::Length {
                 add("content-length", &whole(bytes, fault).len().to_string());
             }
         }
-        Body::Stream(_) => {
+        MockBody::Stream(_) => {
             add("content-type", "text/event-stream; charset=utf-8");
             add("cache-control", "no-cache");
         }
@@ -153,13 +159,13 @@ fn whole(bytes: &[u8], fault: Option<MockFault>) -> Vec<u8> {
 }
 
 /// The body in the pieces in which it leaves.
-fn pieces(answer: Answer, fault: Option<MockFault>) -> Vec<Vec<u8>> {
+fn pieces(answer: MockResponse, fault: Option<MockFault>) -> Vec<Vec<u8>> {
     let dialect = answer.dialect;
     let events = match answer.body {
-        Body::Whole(bytes) => return vec![whole(&bytes, fault)],
-        Body::Stream(events) => events,
+        MockBody::Whole(bytes) => return vec![whole(&bytes, fault)],
+        MockBody::Stream(events) => events,
     };
-    let Events { opening, mut content, closing, end } = events;
+    let MockEvents { opening, mut content, closing, end } = events;
     let events: Vec<String> = match fault {
         Some(MockFault::ErrorEvent) => vec![error_event(dialect, 0)],
         Some(MockFault::ErrorMid) => {
@@ -182,7 +188,7 @@ fn pieces(answer: Answer, fault: Option<MockFault>) -> Vec<Vec<u8>> {
     if fault == Some(MockFault::Gzip) { gzip(&pieces) } else { pieces }
 }
 
-async fn write_whole<S>(link: &mut Link<'_, S>, bytes: &[u8], behaviour: &Behaviour) -> Flow<()>
+async fn write_whole<S>(link: &mut MockConnection<'_, S>, bytes: &[u8], behaviour: &Behaviour) -> MockResult<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -193,7 +199,7 @@ where
         Some(MockFault::ResetBody) => {
             link.write(&bytes[..half]).await?;
             link.pause(BEFORE_FAULT).await?;
-            Err(Stop::Reset)
+            Err(MockConnectionEnd::Reset)
         }
         Some(MockFault::CloseBody) => {
             link.write(&bytes[..half]).await?;
@@ -205,12 +211,12 @@ where
 
 /// The head leaves with the first piece; each further piece in a write of its own, as providers send them.
 async fn write_stream<S>(
-    link: &mut Link<'_, S>,
+    link: &mut MockConnection<'_, S>,
     head: Vec<u8>,
     pieces: Vec<Vec<u8>>,
     framing: BodyFraming,
     behaviour: &Behaviour,
-) -> Flow<()>
+) -> MockResult<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -234,7 +240,7 @@ where
     match behaviour.fault {
         Some(MockFault::ResetBody) => {
             link.pause(BEFORE_FAULT).await?;
-            return Err(Stop::Reset);
+            return Err(MockConnectionEnd::Reset);
         }
         Some(MockFault::CloseBody) => return Err(link.close().await),
         _ => {}
@@ -259,7 +265,7 @@ fn frame(out: &mut Vec<u8>, piece: &[u8], framing: BodyFraming) {
     }
 }
 
-async fn drip<S>(link: &mut Link<'_, S>, bytes: &[u8], behaviour: &Behaviour) -> Flow<()>
+async fn drip<S>(link: &mut MockConnection<'_, S>, bytes: &[u8], behaviour: &Behaviour) -> MockResult<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {

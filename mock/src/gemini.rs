@@ -1,40 +1,40 @@
 //! Gemini's bodies: answers to `generateContent`, their streams, token counts. Pure: JSON in, answers out.
 
-use super::answer::{Answer, Dialect, Events};
-use super::ask::{self, Ask};
+use super::answer::{MockDialect, MockEvents, MockResponse};
+use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
-use super::reply::{self, Reply, Say};
+use super::reply::{self, MockCompletion, Say};
 use serde_json::{Value, json};
 
 /// Answers `models/{model}:{verb}`.
-pub(super) fn model(named: &str, body: &Value, behaviour: &Behaviour) -> Answer {
+pub(super) fn model(named: &str, body: &Value, behaviour: &Behaviour) -> MockResponse {
     let (model, verb) = named.rsplit_once(':').unwrap_or((named, ""));
     let counted = if verb == "countTokens" { &body["generateContentRequest"] } else { body };
     let ask = match ask::gemini(counted, model, verb == "streamGenerateContent") {
         Ok(ask) => ask,
-        Err(refusal) => return Answer::error(Dialect::Gemini, 400, &refusal),
+        Err(refusal) => return MockResponse::error(MockDialect::Gemini, 400, &refusal),
     };
     let reply = reply::compose(&ask, behaviour);
     match verb {
-        "generateContent" => Answer::json(Dialect::Gemini, &whole(&ask, &reply)),
-        "streamGenerateContent" => Answer::stream(Dialect::Gemini, events(&ask, &reply, behaviour)),
-        "countTokens" => Answer::json(Dialect::Gemini, &json!({ "totalTokens": ask.prompt_tokens })),
-        _ => Answer::error(Dialect::Gemini, 404, &format!("models/{model} is not found for {verb}")),
+        "generateContent" => MockResponse::json(MockDialect::Gemini, &whole(&ask, &reply)),
+        "streamGenerateContent" => MockResponse::stream(MockDialect::Gemini, events(&ask, &reply, behaviour)),
+        "countTokens" => MockResponse::json(MockDialect::Gemini, &json!({ "totalTokens": ask.prompt_tokens })),
+        _ => MockResponse::error(MockDialect::Gemini, 404, &format!("models/{model} is not found for {verb}")),
     }
 }
 
-fn part(reply: &Reply) -> Value {
+fn part(reply: &MockCompletion) -> Value {
     match &reply.say {
         Say::Text(text) => json!({ "text": text }),
         Say::Call { name, arguments } => json!({ "functionCall": { "name": name, "args": arguments } }),
     }
 }
 
-fn finish(reply: &Reply) -> &'static str {
+fn finish(reply: &MockCompletion) -> &'static str {
     if reply.cut { "MAX_TOKENS" } else { "STOP" }
 }
 
-fn answer(ask: &Ask, parts: &Value, finish: Option<&str>, output: usize) -> Value {
+fn answer(ask: &MockRequest, parts: &Value, finish: Option<&str>, output: usize) -> Value {
     let mut candidate = json!({ "content": { "parts": parts, "role": "model" }, "index": 0 });
     if let Some(finish) = finish {
         candidate["finishReason"] = json!(finish);
@@ -49,17 +49,17 @@ fn answer(ask: &Ask, parts: &Value, finish: Option<&str>, output: usize) -> Valu
     })
 }
 
-fn whole(ask: &Ask, reply: &Reply) -> Value {
+fn whole(ask: &MockRequest, reply: &MockCompletion) -> Value {
     answer(ask, &json!([part(reply)]), Some(finish(reply)), reply.tokens)
 }
 
 /// Calls come whole, and there is no end mark: the last event says why it is the last.
-fn events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
+fn events(ask: &MockRequest, reply: &MockCompletion, behaviour: &Behaviour) -> MockEvents {
     let event = |parts: Value, finish: Option<&str>| format!("data: {}\n\n", answer(ask, &parts, finish, reply.tokens));
     let parts = match &reply.say {
         Say::Text(text) => reply::pieces(text, behaviour.chunks).into_iter().map(|t| json!([{ "text": t }])).collect(),
         Say::Call { .. } => vec![json!([part(reply)])],
     };
     let content = parts.into_iter().map(|parts| event(parts, None)).collect();
-    Events { opening: Vec::new(), content, closing: Vec::new(), end: event(json!([]), Some(finish(reply))) }
+    MockEvents { opening: Vec::new(), content, closing: Vec::new(), end: event(json!([]), Some(finish(reply))) }
 }

@@ -18,7 +18,7 @@ mod stats;
 mod tests;
 mod wire;
 
-pub use behaviour::{MockFault, Settings};
+pub use behaviour::{MockFault, MockSettings};
 pub use stats::Stats;
 
 use std::io;
@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use wire::{Link, Stop};
+use wire::{MockConnection, MockConnectionEnd};
 
 #[derive(Debug, clap::Args)]
 pub struct MockArgs {
@@ -36,7 +36,7 @@ pub struct MockArgs {
     #[arg(long, default_value = "127.0.0.1:8791")]
     listen: SocketAddr,
     #[command(flatten)]
-    settings: Settings,
+    settings: MockSettings,
 }
 
 /// Listens until the process ends.
@@ -49,14 +49,14 @@ pub async fn run(args: MockArgs) -> io::Result<()> {
 }
 
 /// Speaks HTTP/1.1 over `stream` until either side ends it.
-pub async fn serve_connection<S>(mut stream: S, settings: Arc<Settings>)
+pub async fn serve_connection<S>(mut stream: S, settings: Arc<MockSettings>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     converse(&mut stream, &settings).await;
 }
 
-async fn accept(listener: TcpListener, settings: Arc<Settings>) {
+async fn accept(listener: TcpListener, settings: Arc<MockSettings>) {
     let mut connections = JoinSet::new();
     loop {
         match listener.accept().await {
@@ -71,7 +71,7 @@ async fn accept(listener: TcpListener, settings: Arc<Settings>) {
     }
 }
 
-async fn serve_tcp(mut stream: TcpStream, settings: &Settings) {
+async fn serve_tcp(mut stream: TcpStream, settings: &MockSettings) {
     // Without `TCP_NODELAY` each small event of a stream would wait for the peer's acknowledgement.
     let _ = stream.set_nodelay(true);
     if converse(&mut stream, settings).await == ConnectionEnding::Reset {
@@ -86,21 +86,21 @@ enum ConnectionEnding {
     Reset,
 }
 
-async fn converse<S>(stream: &mut S, settings: &Settings) -> ConnectionEnding
+async fn converse<S>(stream: &mut S, settings: &MockSettings) -> ConnectionEnding
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let _open = settings.stats.open();
-    let mut link = Link::new(stream);
+    let mut link = MockConnection::new(stream);
     loop {
         match delivery::exchange(&mut link, settings).await {
             Ok(()) => {}
-            Err(Stop::Reset) => return ConnectionEnding::Reset,
-            Err(Stop::Gone) => {
+            Err(MockConnectionEnd::Reset) => return ConnectionEnding::Reset,
+            Err(MockConnectionEnd::Gone) => {
                 settings.stats.aborted();
                 return ConnectionEnding::Closed;
             }
-            Err(Stop::Closed) => return ConnectionEnding::Closed,
+            Err(MockConnectionEnd::Closed) => return ConnectionEnding::Closed,
         }
     }
 }

@@ -1,9 +1,9 @@
 //! OpenAI's bodies: chat, legacy completions, embeddings, models. Pure: JSON in, answers out.
 
-use super::answer::{Answer, Dialect, Events};
-use super::ask::{self, Ask, words};
+use super::answer::{MockDialect, MockEvents, MockResponse};
+use super::ask::{self, MockRequest, words};
 use super::behaviour::Behaviour;
-use super::reply::{self, Reply, Say};
+use super::reply::{self, MockCompletion, Say};
 use base64::Engine;
 use serde_json::{Value, json};
 
@@ -12,26 +12,26 @@ const MODELS: [&str; 4] = ["mock-large", "mock-small", "mock-embedding", "mock-i
 /// OpenAI's own default for `text-embedding-3-small` is 1536; a short vector is easier to read.
 const DIMENSIONS: u64 = 8;
 
-pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> Answer {
+pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> MockResponse {
     let mut ask = match ask::openai(body) {
         Ok(ask) => ask,
-        Err(refusal) => return Answer::error(Dialect::OpenAi, 400, &refusal),
+        Err(refusal) => return MockResponse::error(MockDialect::OpenAi, 400, &refusal),
     };
     if behaviour.unasked_usage {
         if !body["stream_options"].is_null() {
-            return Answer::error(Dialect::OpenAi, 422, "stream_options: Extra inputs are not permitted");
+            return MockResponse::error(MockDialect::OpenAi, 422, "stream_options: Extra inputs are not permitted");
         }
         ask.include_usage = true;
     }
     let reply = reply::compose(&ask, behaviour);
     if ask.stream {
-        Answer::stream(Dialect::OpenAi, chat_events(&ask, &reply, behaviour))
+        MockResponse::stream(MockDialect::OpenAi, chat_events(&ask, &reply, behaviour))
     } else {
-        Answer::json(Dialect::OpenAi, &chat_object(&ask, &reply))
+        MockResponse::json(MockDialect::OpenAi, &chat_object(&ask, &reply))
     }
 }
 
-fn chat_object(ask: &Ask, reply: &Reply) -> Value {
+fn chat_object(ask: &MockRequest, reply: &MockCompletion) -> Value {
     let message = match &reply.say {
         Say::Text(text) => json!({ "role": "assistant", "content": text, "refusal": null, "annotations": [] }),
         Say::Call { name, arguments } => json!({
@@ -50,7 +50,7 @@ fn chat_object(ask: &Ask, reply: &Reply) -> Value {
     })
 }
 
-fn finish(reply: &Reply) -> &'static str {
+fn finish(reply: &MockCompletion) -> &'static str {
     match reply.say {
         Say::Call { .. } => "tool_calls",
         Say::Text(_) if reply.cut => "length",
@@ -58,7 +58,7 @@ fn finish(reply: &Reply) -> &'static str {
     }
 }
 
-fn usage(ask: &Ask, reply: &Reply) -> Value {
+fn usage(ask: &MockRequest, reply: &MockCompletion) -> Value {
     let completion = reply.tokens * ask.n;
     json!({
         "prompt_tokens": ask.prompt_tokens, "completion_tokens": completion,
@@ -70,9 +70,9 @@ fn usage(ask: &Ask, reply: &Reply) -> Value {
     })
 }
 
-fn chat_events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
+fn chat_events(ask: &MockRequest, reply: &MockCompletion, behaviour: &Behaviour) -> MockEvents {
     let choice = |index: usize, delta: Value, finish: Option<&str>| json!([{ "index": index, "delta": delta, "logprobs": null, "finish_reason": finish }]);
-    let mut events = Events { end: "data: [DONE]\n\n".to_owned(), ..Events::default() };
+    let mut events = MockEvents { end: "data: [DONE]\n\n".to_owned(), ..MockEvents::default() };
     for index in 0..ask.n {
         let role = json!({ "role": "assistant", "content": "", "refusal": null });
         match &reply.say {
@@ -102,7 +102,7 @@ fn chat_events(ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
     events
 }
 
-fn chunk(ask: &Ask, choices: &Value, usage: &Value) -> String {
+fn chunk(ask: &MockRequest, choices: &Value, usage: &Value) -> String {
     let mut chunk = json!({
         "id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": CREATED, "model": ask.model,
         "system_fingerprint": "fp_mock", "choices": choices,
@@ -113,17 +113,21 @@ fn chunk(ask: &Ask, choices: &Value, usage: &Value) -> String {
     format!("data: {chunk}\n\n")
 }
 
-pub(super) fn completions(body: &Value, behaviour: &Behaviour) -> Answer {
+pub(super) fn completions(body: &Value, behaviour: &Behaviour) -> MockResponse {
     let prompt = match &body["prompt"] {
         Value::String(s) => s.clone(),
         Value::Array(all) => all.first().map(ask::string).unwrap_or_default(),
-        _ => return Answer::error(Dialect::OpenAi, 400, "prompt: must be a string or an array"),
+        _ => return MockResponse::error(MockDialect::OpenAi, 400, "prompt: must be a string or an array"),
     };
     let said = json!({ "model": body["model"], "messages": [{ "role": "user", "content": prompt }],
         "max_tokens": body["max_tokens"], "stream": body["stream"], "stream_options": body["stream_options"] });
-    let Ok(ask) = ask::openai(&said) else { return Answer::error(Dialect::OpenAi, 400, "prompt: cannot be read") };
+    let Ok(ask) = ask::openai(&said) else {
+        return MockResponse::error(MockDialect::OpenAi, 400, "prompt: cannot be read");
+    };
     let reply = reply::compose(&ask, behaviour);
-    let Say::Text(text) = &reply.say else { return Answer::error(Dialect::OpenAi, 500, "no text to complete with") };
+    let Say::Text(text) = &reply.say else {
+        return MockResponse::error(MockDialect::OpenAi, 500, "no text to complete with");
+    };
     let object = |text: &str, finish: Option<&str>, usage: Option<Value>| {
         let choices = match &usage {
             Some(_) if ask.stream => json!([]),
@@ -137,7 +141,7 @@ pub(super) fn completions(body: &Value, behaviour: &Behaviour) -> Answer {
         object
     };
     if !ask.stream {
-        return Answer::json(Dialect::OpenAi, &object(text, Some(finish(&reply)), Some(usage(&ask, &reply))));
+        return MockResponse::json(MockDialect::OpenAi, &object(text, Some(finish(&reply)), Some(usage(&ask, &reply))));
     }
     let content = reply::pieces(text, behaviour.chunks);
     let content = content.iter().map(|p| format!("data: {}\n\n", object(p, None, None)));
@@ -146,15 +150,18 @@ pub(super) fn completions(body: &Value, behaviour: &Behaviour) -> Answer {
         closing.push(format!("data: {}\n\n", object("", None, Some(usage(&ask, &reply)))));
     }
     let end = "data: [DONE]\n\n".to_owned();
-    Answer::stream(Dialect::OpenAi, Events { opening: Vec::new(), content: content.collect(), closing, end })
+    MockResponse::stream(
+        MockDialect::OpenAi,
+        MockEvents { opening: Vec::new(), content: content.collect(), closing, end },
+    )
 }
 
-pub(super) fn embeddings(body: &Value) -> Answer {
+pub(super) fn embeddings(body: &Value) -> MockResponse {
     let inputs: Vec<String> = match &body["input"] {
         Value::String(s) => vec![s.clone()],
         Value::Array(all) if all.iter().all(Value::is_u64) => vec![body["input"].to_string()],
         Value::Array(all) => all.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), ToOwned::to_owned)).collect(),
-        _ => return Answer::error(Dialect::OpenAi, 400, "input: must be a string or an array"),
+        _ => return MockResponse::error(MockDialect::OpenAi, 400, "input: must be a string or an array"),
     };
     let dimensions = body["dimensions"].as_u64().unwrap_or(DIMENSIONS).clamp(1, 4096);
     let packed = body["encoding_format"] == "base64";
@@ -166,7 +173,10 @@ pub(super) fn embeddings(body: &Value) -> Answer {
     let tokens = inputs.iter().map(|i| words(i)).sum::<usize>().max(1);
     let usage = json!({ "prompt_tokens": tokens, "total_tokens": tokens });
     let data = data.collect::<Vec<_>>();
-    Answer::json(Dialect::OpenAi, &json!({ "object": "list", "data": data, "model": body["model"], "usage": usage }))
+    MockResponse::json(
+        MockDialect::OpenAi,
+        &json!({ "object": "list", "data": data, "model": body["model"], "usage": usage }),
+    )
 }
 
 /// Makes numbers that the same text always gives again, exact in 32 bits, between -1 and 1.
@@ -185,15 +195,15 @@ fn pack(vector: &[f32]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-pub(super) fn models() -> Answer {
+pub(super) fn models() -> MockResponse {
     let data: Vec<Value> = MODELS.iter().map(|id| model_object(id)).collect();
-    Answer::json(Dialect::OpenAi, &json!({ "object": "list", "data": data }))
+    MockResponse::json(MockDialect::OpenAi, &json!({ "object": "list", "data": data }))
 }
 
-pub(super) fn model(id: &str) -> Answer {
+pub(super) fn model(id: &str) -> MockResponse {
     match MODELS.iter().find(|m| **m == id) {
-        Some(id) => Answer::json(Dialect::OpenAi, &model_object(id)),
-        None => Answer::error(Dialect::OpenAi, 404, &format!("The model `{id}` does not exist")),
+        Some(id) => MockResponse::json(MockDialect::OpenAi, &model_object(id)),
+        None => MockResponse::error(MockDialect::OpenAi, 404, &format!("The model `{id}` does not exist")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The reply to an ask: an echo of what was said, a tool call, or JSON of the asked form; the same each
 //! time. Knows no dialect.
 
-use super::ask::{Ask, Choice, Tool, words};
+use super::ask::{MockRequest, MockTool, MockToolChoice, words};
 use super::behaviour::Behaviour;
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 const DEPTH: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct MockCompletion {
     pub(super) say: Say,
     pub(super) tokens: usize,
     /// The text was cut at the asked maximum.
@@ -22,12 +22,12 @@ pub(super) enum Say {
     Call { name: String, arguments: Value },
 }
 
-pub(super) fn compose(ask: &Ask, behaviour: &Behaviour) -> Reply {
+pub(super) fn compose(ask: &MockRequest, behaviour: &Behaviour) -> MockCompletion {
     if let Some(tool) = called(ask) {
         let arguments = sample(&tool.schema, "", 0);
         let arguments = if arguments.is_object() { arguments } else { json!({}) };
         let tokens = words(&arguments.to_string()) + 1;
-        return Reply { say: Say::Call { name: tool.name.clone(), arguments }, tokens, cut: false };
+        return MockCompletion { say: Say::Call { name: tool.name.clone(), arguments }, tokens, cut: false };
     }
     let text = match (&ask.form, behaviour.reply_bytes) {
         (Some(Value::Object(schema)), _) => sample(&Value::Object(schema.clone()), "", 0).to_string(),
@@ -37,20 +37,22 @@ pub(super) fn compose(ask: &Ask, behaviour: &Behaviour) -> Reply {
     };
     let all = words(&text);
     match ask.max_tokens {
-        Some(limit) if limit < all => Reply { say: Say::Text(first_words(&text, limit)), tokens: limit, cut: true },
-        _ => Reply { say: Say::Text(text), tokens: all, cut: false },
+        Some(limit) if limit < all => {
+            MockCompletion { say: Say::Text(first_words(&text, limit)), tokens: limit, cut: true }
+        }
+        _ => MockCompletion { say: Say::Text(text), tokens: all, cut: false },
     }
 }
 
 /// The tool that the request asks for: named, required, or spoken of by the user.
-fn called(ask: &Ask) -> Option<&Tool> {
+fn called(ask: &MockRequest) -> Option<&MockTool> {
     let named = |name: &str| ask.tools.iter().find(|t| t.name == name);
     match &ask.choice {
-        Choice::None => None,
-        Choice::Named(name) => named(name),
-        Choice::Required => ask.tools.first(),
-        Choice::Auto if ask.answers_tool => None,
-        Choice::Auto => ask.tools.first().filter(|_| ask.said.to_lowercase().contains("tool")),
+        MockToolChoice::None => None,
+        MockToolChoice::Named(name) => named(name),
+        MockToolChoice::Required => ask.tools.first(),
+        MockToolChoice::Auto if ask.answers_tool => None,
+        MockToolChoice::Auto => ask.tools.first().filter(|_| ask.said.to_lowercase().contains("tool")),
     }
 }
 

@@ -1,32 +1,32 @@
 //! Bodies of OpenAI's Responses and their streams. Pure: JSON in, answers out. Nothing is kept: a response is known by its id
 //! alone, and any id that this module gave is known.
 
-use super::answer::{Answer, Dialect, Events};
-use super::ask::{self, Ask};
+use super::answer::{MockDialect, MockEvents, MockResponse};
+use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
-use super::reply::{self, Reply, Say};
+use super::reply::{self, MockCompletion, Say};
 use serde_json::{Value, json};
 
 const CREATED: u64 = 1_700_000_000;
 const ID: &str = "resp_mock";
 
-pub(super) fn create(body: &Value, behaviour: &Behaviour) -> Answer {
+pub(super) fn create(body: &Value, behaviour: &Behaviour) -> MockResponse {
     let ask = match ask::responses(body) {
         Ok(ask) => ask,
-        Err(refusal) => return Answer::error(Dialect::Responses, 400, &refusal),
+        Err(refusal) => return MockResponse::error(MockDialect::Responses, 400, &refusal),
     };
     let reply = reply::compose(&ask, behaviour);
     if ask.stream {
-        return Answer::stream(Dialect::Responses, events(body, &ask, &reply, behaviour));
+        return MockResponse::stream(MockDialect::Responses, events(body, &ask, &reply, behaviour));
     }
-    Answer::json(Dialect::Responses, &ended(body, &ask, &reply))
+    MockResponse::json(MockDialect::Responses, &ended(body, &ask, &reply))
 }
 
 /// What a kept response is asked for: `GET`, `DELETE`, its `input_items`, `POST` to `cancel`.
-pub(super) fn kept(method: &str, path: &str) -> Answer {
+pub(super) fn kept(method: &str, path: &str) -> MockResponse {
     let (id, verb) = path.split_once('/').unwrap_or((path, ""));
     if id != ID {
-        return Answer::error(Dialect::Responses, 404, &format!("Response with id '{id}' not found."));
+        return MockResponse::error(MockDialect::Responses, 404, &format!("Response with id '{id}' not found."));
     }
     let response = |status: &str| object(&Value::Null, status, &json!([]), &Value::Null);
     let body = match (method, verb) {
@@ -38,9 +38,15 @@ pub(super) fn kept(method: &str, path: &str) -> Answer {
             json!({ "object": "list", "data": [item], "first_id": "msg_mock_in", "last_id": "msg_mock_in", "has_more": false })
         }
         ("POST", "cancel") => response("cancelled"),
-        _ => return Answer::error(Dialect::Responses, 404, &format!("Invalid URL ({method} /v1/responses/{path})")),
+        _ => {
+            return MockResponse::error(
+                MockDialect::Responses,
+                404,
+                &format!("Invalid URL ({method} /v1/responses/{path})"),
+            );
+        }
     };
-    Answer::json(Dialect::Responses, &body)
+    MockResponse::json(MockDialect::Responses, &body)
 }
 
 fn object(asked: &Value, status: &str, output: &Value, usage: &Value) -> Value {
@@ -56,7 +62,7 @@ fn object(asked: &Value, status: &str, output: &Value, usage: &Value) -> Value {
     })
 }
 
-fn ended(asked: &Value, ask: &Ask, reply: &Reply) -> Value {
+fn ended(asked: &Value, ask: &MockRequest, reply: &MockCompletion) -> Value {
     let usage = json!({
         "input_tokens": ask.prompt_tokens, "input_tokens_details": { "cached_tokens": 0 }, "output_tokens": reply.tokens,
         "output_tokens_details": { "reasoning_tokens": 0 }, "total_tokens": ask.prompt_tokens + reply.tokens,
@@ -69,7 +75,7 @@ fn ended(asked: &Value, ask: &Ask, reply: &Reply) -> Value {
     whole
 }
 
-fn item(reply: &Reply, status: &str) -> Value {
+fn item(reply: &MockCompletion, status: &str) -> Value {
     match &reply.say {
         Say::Text(text) => {
             json!({ "id": "msg_mock", "type": "message", "role": "assistant", "status": status, "content": [part(text)] })
@@ -104,15 +110,15 @@ pub(super) fn event(kind: &str, number: usize, fields: Value) -> String {
     format!("event: {kind}\ndata: {body}\n\n")
 }
 
-fn events(asked: &Value, ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Events {
+fn events(asked: &Value, ask: &MockRequest, reply: &MockCompletion, behaviour: &Behaviour) -> MockEvents {
     let mut next = Numbered(0);
     let begun = object(asked, "in_progress", &json!([]), &Value::Null);
-    let mut all = Events {
+    let mut all = MockEvents {
         opening: vec![
             next.event("response.created", json!({ "response": begun })),
             next.event("response.in_progress", json!({ "response": begun })),
         ],
-        ..Events::default()
+        ..MockEvents::default()
     };
     match &reply.say {
         Say::Text(text) => said(text, reply, behaviour, &mut next, &mut all),
@@ -125,7 +131,7 @@ fn events(asked: &Value, ask: &Ask, reply: &Reply, behaviour: &Behaviour) -> Eve
     all
 }
 
-fn said(text: &str, reply: &Reply, behaviour: &Behaviour, next: &mut Numbered, all: &mut Events) {
+fn said(text: &str, reply: &MockCompletion, behaviour: &Behaviour, next: &mut Numbered, all: &mut MockEvents) {
     let at = |fields: Value| {
         let mut at = json!({ "item_id": "msg_mock", "output_index": 0, "content_index": 0 });
         if let (Some(at), Value::Object(fields)) = (at.as_object_mut(), fields) {
@@ -145,7 +151,7 @@ fn said(text: &str, reply: &Reply, behaviour: &Behaviour, next: &mut Numbered, a
     all.closing.push(next.event("response.content_part.done", at(json!({ "part": part(text) }))));
 }
 
-fn called(reply: &Reply, behaviour: &Behaviour, next: &mut Numbered, all: &mut Events) {
+fn called(reply: &MockCompletion, behaviour: &Behaviour, next: &mut Numbered, all: &mut MockEvents) {
     let Say::Call { name, arguments } = &reply.say else { return };
     let arguments = arguments.to_string();
     let mut item = item(reply, "in_progress");

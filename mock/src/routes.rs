@@ -1,8 +1,8 @@
 //! Method and path to an answer. What is no known route is echoed, so that a test sees what arrived.
 
-use super::answer::{Answer, Dialect};
-use super::behaviour::{Behaviour, Settings};
-use super::wire::{Content, Head};
+use super::answer::{MockDialect, MockResponse};
+use super::behaviour::{Behaviour, MockSettings};
+use super::wire::{Head, ReceivedContent};
 use super::{anthropic, cohere, gemini, openai, responses};
 use serde_json::{Map, Value, json};
 
@@ -25,25 +25,30 @@ fn google(path: &str) -> Option<&str> {
     named.rsplit_once(':').filter(|(_, verb)| verb.ends_with("Content") || *verb == "countTokens").map(|_| named)
 }
 
-pub(super) fn dialect(head: &Head) -> Dialect {
+pub(super) fn dialect(head: &Head) -> MockDialect {
     if google(&head.path).is_some() {
-        return Dialect::Gemini;
+        return MockDialect::Gemini;
     }
     if head.path == "/v2/chat" {
-        return Dialect::Cohere;
+        return MockDialect::Cohere;
     }
     let messages = tail(&head.path).strip_prefix("/messages").is_some_and(|t| t.is_empty() || t.starts_with('/'));
     if tail(&head.path).strip_prefix("/responses").is_some_and(|t| t.is_empty() || t.starts_with('/')) {
-        return Dialect::Responses;
+        return MockDialect::Responses;
     }
-    if messages || head.header("anthropic-version").is_some() { Dialect::Anthropic } else { Dialect::OpenAi }
+    if messages || head.header("anthropic-version").is_some() { MockDialect::Anthropic } else { MockDialect::OpenAi }
 }
 
-pub(super) fn answer(head: &Head, content: &Content, behaviour: &Behaviour, settings: &Settings) -> Answer {
+pub(super) fn answer(
+    head: &Head,
+    content: &ReceivedContent,
+    behaviour: &Behaviour,
+    settings: &MockSettings,
+) -> MockResponse {
     let dialect = dialect(head);
     let tail = tail(&head.path);
     if tail == "/__mock/stats" {
-        return Answer::json(dialect, &settings.stats.report());
+        return MockResponse::json(dialect, &settings.stats.report());
     }
     if behaviour.status >= 400 {
         return failure(dialect, behaviour);
@@ -60,10 +65,10 @@ pub(super) fn answer(head: &Head, content: &Content, behaviour: &Behaviour, sett
         ("POST", path) if google(path).is_some() => {
             with_json(content, dialect, |b| gemini::model(google(path).unwrap_or_default(), b, behaviour))
         }
-        ("GET", "/models") if dialect == Dialect::Anthropic => anthropic::models(),
+        ("GET", "/models") if dialect == MockDialect::Anthropic => anthropic::models(),
         ("GET", "/models") => openai::models(),
         ("GET", path) if path.starts_with("/models/") => openai::model(&path["/models/".len()..]),
-        _ => Answer::json(dialect, &echo(head, content)),
+        _ => MockResponse::json(dialect, &echo(head, content)),
     };
     if answer.status == 200 {
         answer.status = behaviour.status;
@@ -72,9 +77,9 @@ pub(super) fn answer(head: &Head, content: &Content, behaviour: &Behaviour, sett
 }
 
 /// The status that was asked for, with the headers that a provider sends along.
-fn failure(dialect: Dialect, behaviour: &Behaviour) -> Answer {
+fn failure(dialect: MockDialect, behaviour: &Behaviour) -> MockResponse {
     let message = format!("the mock answers {} as it was told to", behaviour.status);
-    let mut answer = Answer::error(dialect, behaviour.status, &message);
+    let mut answer = MockResponse::error(dialect, behaviour.status, &message);
     answer.headers.extend(behaviour.retry_after.clone().map(|v| ("retry-after", v)));
     answer.headers.extend(behaviour.retry_after_ms.clone().map(|v| ("retry-after-ms", v)));
     if behaviour.status == 429 {
@@ -85,14 +90,18 @@ fn failure(dialect: Dialect, behaviour: &Behaviour) -> Answer {
     answer
 }
 
-fn with_json(content: &Content, dialect: Dialect, make: impl FnOnce(&Value) -> Answer) -> Answer {
+fn with_json(
+    content: &ReceivedContent,
+    dialect: MockDialect,
+    make: impl FnOnce(&Value) -> MockResponse,
+) -> MockResponse {
     match serde_json::from_slice(&content.bytes) {
         Ok(body) => make(&body),
-        Err(e) => Answer::error(dialect, 400, &format!("We could not parse the JSON body of your request: {e}")),
+        Err(e) => MockResponse::error(dialect, 400, &format!("We could not parse the JSON body of your request: {e}")),
     }
 }
 
-fn echo(head: &Head, content: &Content) -> Value {
+fn echo(head: &Head, content: &ReceivedContent) -> Value {
     let mut headers = Map::new();
     for (name, value) in &head.headers {
         match headers.get_mut(name) {

@@ -1,13 +1,13 @@
 //! The mock over an in-memory stream and, where RST matters, over TCP.
 
-use super::{Settings, accept, serve_connection};
+use super::{MockSettings, accept, serve_connection};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 
-fn open(settings: &Arc<Settings>) -> (DuplexStream, tokio::task::JoinSet<()>) {
+fn open(settings: &Arc<MockSettings>) -> (DuplexStream, tokio::task::JoinSet<()>) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let mut task = tokio::task::JoinSet::new();
     task.spawn(serve_connection(theirs, settings.clone()));
@@ -23,7 +23,7 @@ fn post(path: &str, headers: &[(&str, &str)], body: &str) -> String {
 }
 
 /// Status, head and body of one exchange on a connection of its own.
-async fn exchange(settings: &Arc<Settings>, request: &str) -> (u16, String, Vec<u8>) {
+async fn exchange(settings: &Arc<MockSettings>, request: &str) -> (u16, String, Vec<u8>) {
     let (mut stream, _task) = open(settings);
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut all = Vec::new();
@@ -206,7 +206,7 @@ async fn errors_speak_the_dialect_of_the_path() {
 
 #[tokio::test]
 async fn the_first_requests_of_an_id_fail() {
-    let settings = Arc::<Settings>::default();
+    let settings = Arc::<MockSettings>::default();
     let request =
         post("/v1/embeddings", &[("x-mock-fail-first", "2"), ("x-mock-id", "a")], r#"{"model":"e","input":"x"}"#);
     let mut statuses = Vec::new();
@@ -241,7 +241,7 @@ async fn chunked_bodies_and_expect_continue_are_read() {
 
 #[tokio::test]
 async fn connections_are_kept() {
-    let settings = Arc::<Settings>::default();
+    let settings = Arc::<MockSettings>::default();
     let (mut stream, _task) = open(&settings);
     for _ in 0..3 {
         stream.write_all(b"GET /v1/models HTTP/1.1\r\nhost: m\r\n\r\n").await.unwrap();
@@ -306,7 +306,7 @@ async fn gzip_is_readable_by_others() {
 
 #[tokio::test]
 async fn a_peer_that_leaves_is_counted_and_ends_the_answer() {
-    let settings = Arc::<Settings>::default();
+    let settings = Arc::<MockSettings>::default();
     let (mut stream, mut task) = open(&settings);
     let told = [("x-mock-delay", "60000")];
     stream.write_all(post("/v1/chat/completions", &told, &hello().to_string()).as_bytes()).await.unwrap();

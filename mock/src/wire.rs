@@ -14,7 +14,7 @@ const MAX_OTHER: usize = 64 << 10;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum MockConnectionEnd {
     /// The peer left while an answer was due.
     Gone,
     /// We end it with RST.
@@ -23,10 +23,10 @@ pub(super) enum Stop {
     Closed,
 }
 
-pub(super) type Flow<T> = Result<T, Stop>;
+pub(super) type MockResult<T> = Result<T, MockConnectionEnd>;
 
-fn gone(_: io::Error) -> Stop {
-    Stop::Gone
+fn gone(_: io::Error) -> MockConnectionEnd {
+    MockConnectionEnd::Gone
 }
 
 #[derive(Debug, Default)]
@@ -63,19 +63,19 @@ impl Head {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Content {
+pub(super) struct ReceivedContent {
     /// All of it for JSON, else its beginning.
     pub(super) bytes: Vec<u8>,
     pub(super) length: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct Link<'a, S> {
+pub(super) struct MockConnection<'a, S> {
     stream: &'a mut S,
     buffer: BytesMut,
 }
 
-impl<'a, S> Link<'a, S>
+impl<'a, S> MockConnection<'a, S>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -84,7 +84,7 @@ where
     }
 
     /// `Err(Closed)` when the peer has no further request, `Ok(None)` when what it sent is not one.
-    pub(super) async fn read_head(&mut self) -> Flow<Option<Head>> {
+    pub(super) async fn read_head(&mut self) -> MockResult<Option<Head>> {
         loop {
             if !self.buffer.is_empty() {
                 match parse(&self.buffer) {
@@ -97,57 +97,57 @@ where
                 }
             }
             match self.stream.read_buf(&mut self.buffer).await {
-                Ok(0) | Err(_) => return Err(Stop::Closed),
+                Ok(0) | Err(_) => return Err(MockConnectionEnd::Closed),
                 Ok(_) => {}
             }
         }
     }
 
-    pub(super) async fn read_content(&mut self, head: &Head) -> Flow<Content> {
+    pub(super) async fn read_content(&mut self, head: &Head) -> MockResult<ReceivedContent> {
         let keep = if head.is_json() { MAX_JSON } else { MAX_OTHER };
         if head.expects_continue() {
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
         }
-        let mut content = Content::default();
+        let mut content = ReceivedContent::default();
         if head.says("transfer-encoding", "chunked") {
             self.read_chunks(&mut content, keep).await?;
         } else if let Some(length) = head.header("content-length") {
-            let length = length.trim().parse().map_err(|_| Stop::Closed)?;
+            let length = length.trim().parse().map_err(|_| MockConnectionEnd::Closed)?;
             self.take(length, &mut content, keep).await?;
         }
         Ok(content)
     }
 
-    async fn read_chunks(&mut self, content: &mut Content, keep: usize) -> Flow<()> {
+    async fn read_chunks(&mut self, content: &mut ReceivedContent, keep: usize) -> MockResult<()> {
         loop {
             let line = self.read_line().await?;
             let size = line.split(';').next().unwrap_or_default().trim();
-            let size = u64::from_str_radix(size, 16).map_err(|_| Stop::Closed)?;
+            let size = u64::from_str_radix(size, 16).map_err(|_| MockConnectionEnd::Closed)?;
             if size == 0 {
                 while !self.read_line().await?.is_empty() {}
                 return Ok(());
             }
             self.take(size, content, keep).await?;
             if !self.read_line().await?.is_empty() {
-                return Err(Stop::Closed);
+                return Err(MockConnectionEnd::Closed);
             }
         }
     }
 
-    async fn read_line(&mut self) -> Flow<String> {
+    async fn read_line(&mut self) -> MockResult<String> {
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
                 let line = self.buffer.split_to(end + 1);
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             if self.buffer.len() > MAX_HEAD {
-                return Err(Stop::Closed);
+                return Err(MockConnectionEnd::Closed);
             }
             self.fill().await?;
         }
     }
 
-    async fn take(&mut self, mut left: u64, content: &mut Content, keep: usize) -> Flow<()> {
+    async fn take(&mut self, mut left: u64, content: &mut ReceivedContent, keep: usize) -> MockResult<()> {
         content.length += left;
         while left > 0 {
             if self.buffer.is_empty() {
@@ -163,21 +163,21 @@ where
     }
 
     /// A peer that leaves in the middle of its request is no aborted answer.
-    async fn fill(&mut self) -> Flow<()> {
+    async fn fill(&mut self) -> MockResult<()> {
         self.buffer.reserve(16 << 10);
         match self.stream.read_buf(&mut self.buffer).await {
-            Ok(0) | Err(_) => Err(Stop::Closed),
+            Ok(0) | Err(_) => Err(MockConnectionEnd::Closed),
             Ok(_) => Ok(()),
         }
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8]) -> Flow<()> {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> MockResult<()> {
         self.stream.write_all(bytes).await.map_err(gone)?;
         self.stream.flush().await.map_err(gone)
     }
 
     /// Sleeps, and ends at once when the peer leaves; what it sends meanwhile is kept for later.
-    pub(super) async fn pause(&mut self, time: Duration) -> Flow<()> {
+    pub(super) async fn pause(&mut self, time: Duration) -> MockResult<()> {
         if time.is_zero() {
             return Ok(());
         }
@@ -190,32 +190,32 @@ where
             tokio::select! {
                 () = tokio::time::sleep_until(deadline) => return Ok(()),
                 read = self.stream.read_buf(&mut self.buffer) => if read.map_err(gone)? == 0 {
-                    return Err(Stop::Gone);
+                    return Err(MockConnectionEnd::Gone);
                 },
             }
         }
     }
 
     /// Waits until the peer leaves.
-    pub(super) async fn wait(&mut self) -> Stop {
+    pub(super) async fn wait(&mut self) -> MockConnectionEnd {
         loop {
             if self.pause(Duration::from_secs(3600)).await.is_err() {
-                return Stop::Gone;
+                return MockConnectionEnd::Gone;
             }
         }
     }
 
     /// Sends FIN and leaves what the peer still sends unread, for a moment in which it can read our answer:
     /// closing at once would let RST overtake it.
-    pub(super) async fn close_unread(&mut self) -> Stop {
+    pub(super) async fn close_unread(&mut self) -> MockConnectionEnd {
         let _ = self.stream.shutdown().await;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        Stop::Closed
+        MockConnectionEnd::Closed
     }
 
-    pub(super) async fn close(&mut self) -> Stop {
+    pub(super) async fn close(&mut self) -> MockConnectionEnd {
         let _ = self.stream.shutdown().await;
-        Stop::Closed
+        MockConnectionEnd::Closed
     }
 }
 

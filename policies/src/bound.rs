@@ -1,7 +1,7 @@
 //! Limits of one key, workspace, provider or integration, or of tokens: without conditions and groups, so nothing is matched and
 //! the counter's key is made of ids alone. Knows no policy.
 
-use crate::meter::{self, Meter};
+use crate::meter::{self, RuleMeter};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{CounterKey, CounterOp, Slot};
 use gateway_domain::ports::Holder;
@@ -11,11 +11,11 @@ use gateway_domain::resource::policy::{Measure, Unit};
 use uuid::Uuid;
 
 pub(crate) fn ask(holder: Holder, limit: &RateLimit, now: Timestamp, tag: u32) -> CounterOp {
-    Meter::of_limit(limit).ask(counter(holder, limit), now, tag)
+    RuleMeter::of_limit(limit).ask(counter(holder, limit), now, tag)
 }
 
 pub(crate) fn budget_ask(holder: Holder, budget: &Budget, now: Timestamp, tag: u32) -> CounterOp {
-    Meter::of_budget(budget, Week::Sunday).ask(budget_counter(holder, budget.spend), now, tag)
+    RuleMeter::of_budget(budget, Week::Sunday).ask(budget_counter(holder, budget.spend), now, tag)
 }
 
 /// Where the budget of a key, workspace, provider or integration is counted now.

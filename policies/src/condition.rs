@@ -1,7 +1,7 @@
 //! One condition of a rule, made ready to be asked: lists sorted, ids parsed, wildcards cut into pieces.
 //! Knows nothing of policies or counters.
 
-use crate::subject::{Attribute, Seen, bare_model};
+use crate::subject::{Attribute, AttributeValue, bare_model};
 use gateway_domain::glob::Glob;
 use gateway_domain::resource::policy::{Condition, OneOrMany};
 use uuid::Uuid;
@@ -24,14 +24,14 @@ impl Test {
     }
 
     /// A missing value meets no condition; an unread one meets every condition.
-    pub(crate) fn holds(&self, seen: Option<Seen<'_>>) -> bool {
+    pub(crate) fn holds(&self, seen: Option<AttributeValue<'_>>) -> bool {
         #[cfg(test)]
         EVALUATIONS.set(EVALUATIONS.get() + 1);
         match seen {
             None => false,
-            Some(Seen::Unread) => true,
-            Some(Seen::Id(id)) => self.admits(|values| values.have_id(id)),
-            Some(Seen::Text(text)) => self.admits(|values| values.have_text(text)),
+            Some(AttributeValue::Unread) => true,
+            Some(AttributeValue::Id(id)) => self.admits(|values| values.have_id(id)),
+            Some(AttributeValue::Text(text)) => self.admits(|values| values.have_text(text)),
         }
     }
 

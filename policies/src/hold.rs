@@ -1,10 +1,10 @@
 //! What was taken for a call, until it is known what the call used. A hold belongs to the windows it was taken
 //! from, whatever the clock says when it ends.
 
-use crate::meter::Kind;
-use crate::reservation_request::{Estimate, Owners, Price};
+use crate::meter::LimitKind;
+use crate::reservation_request::{Estimate, Owners, TokenPrice};
 use crate::verdict::Name;
-use gateway_domain::counters::{Change, Charge, CounterOp, Counters, Keep, Measured, Standings, Take};
+use gateway_domain::counters::{Change, Charge, CounterOp, Counters, Keep, Measured, RateLimitStandings, Take};
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ pub struct Hold {
     estimate: Estimate,
     /// Tokens of the answer that the holds cover.
     covered: u64,
-    standings: Standings,
+    standings: RateLimitStandings,
 }
 
 /// Costs that the caller's stage looked at, and the names that their tags mean.
 #[derive(Default)]
 pub(crate) struct CostOps {
     pub(crate) ops: Vec<CounterOp>,
-    pub(crate) names: Vec<(Name, Kind)>,
+    pub(crate) names: Vec<(Name, LimitKind)>,
 }
 
 /// What the counters granted.
@@ -58,7 +58,7 @@ impl Hold {
         granted: GrantedOps,
         counters: &Arc<dyn Counters>,
         estimate: Estimate,
-        standings: Standings,
+        standings: RateLimitStandings,
     ) -> Self {
         let GrantedOps { ops: asks, costs, owners } = granted;
         Self { asks, costs, owners, counters: Some(counters.clone()), estimate, covered: 0, standings }
@@ -77,7 +77,7 @@ impl Hold {
     }
 
     /// How the tightest limits stood right after.
-    pub fn standings(&self) -> Standings {
+    pub fn standings(&self) -> RateLimitStandings {
         self.standings
     }
 
@@ -109,7 +109,7 @@ impl Hold {
 
     /// So many tokens have come out so far: where that is more than what is held, holds grow by what is assumed of
     /// such an answer. Nothing is refused any more.
-    pub fn grow(&mut self, tokens: u64, price: Option<Price<'_>>) {
+    pub fn grow(&mut self, tokens: u64, price: Option<TokenPrice<'_>>) {
         if tokens <= self.covered || !self.may_grow() {
             return;
         }

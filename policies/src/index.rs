@@ -4,8 +4,8 @@
 
 mod buckets;
 
-use crate::rule::{Rule, Source, Stage};
-use crate::subject::{Attribute, Seen, Subject};
+use crate::rule::{Rule, RuleSource, Stage};
+use crate::subject::{Attribute, AttributeValue, Subject};
 use buckets::{Anchor, Buckets, Population};
 use gateway_domain::counters::CounterKey;
 use gateway_domain::id::PolicyId;
@@ -37,10 +37,10 @@ impl Index {
     #[must_use]
     pub fn rebuild(&self, rates: &RatePolicies, usages: &Usages) -> Self {
         let (old_rates, old_usages) = self.rules.split_at(self.rates);
-        let counted = rates.values().filter_map(|p| compiled(old_rates, &Source::Rate(p.clone())));
+        let counted = rates.values().filter_map(|p| compiled(old_rates, &RuleSource::Rate(p.clone())));
         let mut rules: Vec<_> = counted.collect();
         let first = rules.len();
-        rules.extend(usages.values().filter_map(|p| compiled(old_usages, &Source::Usage(p.clone()))));
+        rules.extend(usages.values().filter_map(|p| compiled(old_usages, &RuleSource::Usage(p.clone()))));
         let of = |stage| PolicyFinder::build(&rules, stage);
         let (caller, target, tool) = (of(Stage::Caller), of(Stage::Target), of(Stage::Tool));
         Self { caller, target, tool, rates: first, rules }
@@ -77,7 +77,7 @@ impl Index {
     }
 }
 
-fn compiled(old: &[Arc<Rule>], source: &Source) -> Option<Arc<Rule>> {
+fn compiled(old: &[Arc<Rule>], source: &RuleSource) -> Option<Arc<Rule>> {
     let known = old.binary_search_by_key(&source.id(), |r| r.source.id()).ok().map(|at| &old[at]);
     match known {
         Some(known) if known.source.same(source) => Some(known.clone()),
@@ -107,7 +107,7 @@ impl PolicyFinder {
         for (at, rule) in numbered() {
             let best = |any_model: bool| {
                 let open = places(rule).filter(|p| any_model || !p.by_model);
-                open.min_by_key(|p| population.cost(&p.anchors)).unwrap_or_else(Place::everywhere)
+                open.min_by_key(|p| population.cost(&p.anchors)).unwrap_or_else(AnchorSet::everywhere)
             };
             let place = best(true);
             if place.by_model {
@@ -122,32 +122,32 @@ impl PolicyFinder {
 
     fn visit(&self, subject: &Subject<'_>, mut each: impl FnMut(u32)) {
         self.plain.visit(subject, &mut each);
-        let unread = subject.see(Attribute::Model) == Some(Seen::Unread);
+        let unread = subject.see(Attribute::Model) == Some(AttributeValue::Unread);
         let rest = if unread { &self.unread } else { &self.by_model };
         rest.visit(subject, &mut each);
     }
 }
 
 /// One way to find a policy: whoever matches it has at least one of these anchors.
-struct Place<'a> {
+struct AnchorSet<'a> {
     anchors: Vec<Anchor<'a>>,
     by_model: bool,
 }
 
-impl Place<'_> {
+impl AnchorSet<'_> {
     fn everywhere() -> Self {
         Self { anchors: vec![Anchor::All], by_model: false }
     }
 }
 
 /// One for each condition, and one for each value to group by, without which a policy does not apply.
-fn places(rule: &Rule) -> impl Iterator<Item = Place<'_>> {
+fn places(rule: &Rule) -> impl Iterator<Item = AnchorSet<'_>> {
     let tests = rule.tests.iter().map(|test| {
         let attribute = test.attribute.borrowed();
         let anchors = match &test.among {
             Some(v) if !v.any && v.globs.iter().all(|g| !g.prefix().is_empty()) => {
-                let ids = v.ids.iter().map(|id| Anchor::Is(attribute, Seen::Id(*id)));
-                let texts = v.texts.iter().map(|text| Anchor::Is(attribute, Seen::Text(text)));
+                let ids = v.ids.iter().map(|id| Anchor::Is(attribute, AttributeValue::Id(*id)));
+                let texts = v.texts.iter().map(|text| Anchor::Is(attribute, AttributeValue::Text(text)));
                 let globs = v.globs.iter().map(|g| Anchor::ModelStarts(g.prefix()));
                 ids.chain(texts).chain(globs).collect()
             }
@@ -156,5 +156,5 @@ fn places(rule: &Rule) -> impl Iterator<Item = Place<'_>> {
         (attribute, anchors)
     });
     let groups = rule.groups.iter().map(|g| (g.borrowed(), vec![Anchor::Has(g.borrowed())]));
-    tests.chain(groups).map(|(attribute, anchors)| Place { anchors, by_model: attribute == Attribute::Model })
+    tests.chain(groups).map(|(attribute, anchors)| AnchorSet { anchors, by_model: attribute == Attribute::Model })
 }

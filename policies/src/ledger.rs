@@ -7,7 +7,7 @@ mod shard;
 
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{
-    Answer, Cause, Change, CounterKey, CounterOp, Counters, Keep, Measured, Refusal, Slot, Take,
+    Cause, Change, CounterKey, CounterOp, Counters, Keep, LimitDecision, Measured, Refusal, Slot, Take,
 };
 use parking_lot::Mutex;
 use shard::Shard;
@@ -180,8 +180,8 @@ impl Ledger {
 }
 
 impl Counters for Ledger {
-    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, _: Duration) -> Answer<'a> {
-        Answer::Now(self.admit(asks, now))
+    fn reserve<'a>(&'a self, asks: &'a mut [CounterOp], now: Timestamp, _: Duration) -> LimitDecision<'a> {
+        LimitDecision::Now(self.admit(asks, now))
     }
 
     fn settle(&self, changes: &[Change]) {

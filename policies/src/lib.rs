@@ -25,7 +25,7 @@ pub use hold::{Hold, Used};
 pub use index::Index;
 pub use ledger::{Delta, Ledger, Total};
 pub use outlook::{BoundHolder, KnownCaller, Outlook, outlook_of};
-pub use reservation_request::{Estimate, LimitHolder, Price, ReservationRequest};
+pub use reservation_request::{Estimate, LimitHolder, ReservationRequest, TokenPrice};
 pub use rule::Stage;
 pub use subject::Subject;
 pub use verdict::{Denied, Name};

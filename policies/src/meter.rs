@@ -1,7 +1,7 @@
 //! What a limit counts, how much of it is allowed, and over which stretch of time.
 //! Knows neither who is counted nor what was.
 
-use crate::window::{Span, Window};
+use crate::window::{Window, WindowSpan};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{CounterKey, CounterOp, FailMode, Keep, Measured, Slot, Take};
 use gateway_domain::resource::budget::{Budget, Spend, Week};
@@ -9,7 +9,7 @@ use gateway_domain::resource::limits::RateLimit;
 use gateway_domain::resource::policy::{ASSUMED_OUTPUT, Enforcement, Measure, RateLimitPolicy, Unit, UsageLimitPolicy};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Meter {
+pub(crate) struct RuleMeter {
     pub(crate) measured: Measured,
     pub(crate) limit: u64,
     stretch: MeteredStretch,
@@ -28,12 +28,12 @@ pub(crate) enum MeteredStretch {
 
 /// The kind of limit that callers are told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LimitKind {
     Rate(Unit),
     Budget,
 }
 
-impl Meter {
+impl RuleMeter {
     pub(crate) fn of_rate(rule: &RateLimitPolicy) -> Self {
         Self {
             precheck: rule.enforcement == Enforcement::Check,
@@ -81,16 +81,16 @@ impl Meter {
         }
     }
 
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) const fn kind(&self) -> LimitKind {
         match &self.stretch {
-            MeteredStretch::Window(unit) => Kind::Rate(*unit),
-            MeteredStretch::Period(..) => Kind::Budget,
+            MeteredStretch::Window(unit) => LimitKind::Rate(*unit),
+            MeteredStretch::Period(..) => LimitKind::Budget,
         }
     }
 
     /// The ask for one call. The amount is known where requests are counted; else whoever knows the call fills it in.
     pub(crate) fn ask(&self, key: CounterKey, now: Timestamp, tag: u32) -> CounterOp {
-        let Span { began, ends } = self.stretch.span(now);
+        let WindowSpan { began, ends } = self.stretch.span(now);
         let (amount, take) = match self.measured {
             Measured::Requests => (1, Take::Now),
             Measured::Tokens | Measured::Cost => (0, if self.precheck { Take::Look } else { Take::Hold }),
@@ -122,7 +122,7 @@ impl Meter {
 }
 
 impl MeteredStretch {
-    fn span(&self, now: Timestamp) -> Span {
+    fn span(&self, now: Timestamp) -> WindowSpan {
         match self {
             Self::Window(unit) => Window::of(*unit).span(now),
             Self::Period(budget, week) => period(budget, *week, now),
@@ -130,9 +130,9 @@ impl MeteredStretch {
     }
 }
 
-pub(crate) fn period(budget: &Budget, week: Week, now: Timestamp) -> Span {
+pub(crate) fn period(budget: &Budget, week: Week, now: Timestamp) -> WindowSpan {
     let period = budget.period(week, now);
-    Span { began: period.starts, ends: period.ends.unwrap_or(Timestamp(i64::MAX)) }
+    WindowSpan { began: period.starts, ends: period.ends.unwrap_or(Timestamp(i64::MAX)) }
 }
 
 pub(crate) const fn measured(spend: Spend) -> Measured {

@@ -3,14 +3,14 @@
 
 use crate::bound;
 use crate::index::Index;
-use crate::meter::Kind;
-use crate::rule::{Rule, Source, Stage};
+use crate::meter::LimitKind;
+use crate::rule::{Rule, RuleSource, Stage};
 use crate::subject::Subject;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{CounterOp, Measured, Take};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::ports::{Holder, KeyLimit};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::policy::{Target, Unit};
 use std::sync::Arc;
 
@@ -89,8 +89,8 @@ fn of_rule(rule: &Rule, subject: &Subject<'_>, now: Timestamp) -> Option<Outlook
         name: name.clone(),
         slug: slug.clone(),
         target: match &rule.source {
-            Source::Rate(policy) => policy.rule.target,
-            Source::Usage(policy) => policy.rule.target,
+            RuleSource::Rate(policy) => policy.rule.target,
+            RuleSource::Usage(policy) => policy.rule.target,
         },
         measured: rule.meter.measured,
         unit: unit(rule.meter.kind()),
@@ -104,7 +104,7 @@ fn of_rule(rule: &Rule, subject: &Subject<'_>, now: Timestamp) -> Option<Outlook
 }
 
 /// The rate limits and budgets of one key, workspace, provider or integration.
-pub fn outlook_of(of: &BoundHolder, limits: &Limits, now: Timestamp) -> Vec<Outlook> {
+pub fn outlook_of(of: &BoundHolder, limits: &ResourceLimits, now: Timestamp) -> Vec<Outlook> {
     let made = |measured: Measured, unit, limit: u64, ask: CounterOp| Outlook {
         limit: KeyLimit {
             holder: of.holder,
@@ -135,9 +135,9 @@ const fn looked(ask: CounterOp) -> CounterOp {
     CounterOp { take: Take::Look, amount: 0, ..ask }
 }
 
-const fn unit(kind: Kind) -> Option<Unit> {
+const fn unit(kind: LimitKind) -> Option<Unit> {
     match kind {
-        Kind::Rate(unit) => Some(unit),
-        Kind::Budget => None,
+        LimitKind::Rate(unit) => Some(unit),
+        LimitKind::Budget => None,
     }
 }

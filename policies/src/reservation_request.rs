@@ -4,15 +4,17 @@
 use crate::bound;
 use crate::hold::{CostOps, GrantedOps, Hold};
 use crate::index::Index;
-use crate::meter::Kind;
+use crate::meter::LimitKind;
 use crate::rule::Stage;
 use crate::subject::Subject;
 use crate::verdict::{Denied, Name};
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{CounterKey, CounterOp, Counters, Keep, Measured, Owner, Refusal, Standings, Take};
+use gateway_domain::counters::{
+    CounterKey, CounterOp, Counters, Keep, Measured, Owner, RateLimitStandings, Refusal, Take,
+};
 use gateway_domain::ports::Holder;
 use gateway_domain::resource::budget::Spend;
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use std::sync::Arc;
 
 /// What a call may use, as far as it can be told beforehand.
@@ -26,7 +28,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// What an ask has to hold of it. Without a price that is nothing of a cost.
-    pub(crate) fn amount(&self, ask: &CounterOp, price: Option<Price<'_>>) -> u64 {
+    pub(crate) fn amount(&self, ask: &CounterOp, price: Option<TokenPrice<'_>>) -> u64 {
         let output = self.output.unwrap_or(ask.assume);
         match ask.measured {
             Measured::Requests => ask.amount,
@@ -37,7 +39,7 @@ impl Estimate {
 }
 
 /// Nanodollars of so many tokens in and out; `None` where no price is known, and nothing can be counted.
-pub type Price<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
+pub type TokenPrice<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
 
 /// What one call asks of all its limits. Empty for most calls, and then costs nothing.
 #[derive(Debug, Default)]
@@ -45,7 +47,7 @@ pub struct ReservationRequest {
     asks: Vec<CounterOp>,
     costs: Vec<CounterOp>,
     /// Names of the limits that were asked beside the policies', by the number in an ask's tag.
-    bounds: Vec<(Name, Kind)>,
+    bounds: Vec<(Name, LimitKind)>,
     /// Owners of the budgets among them, by their counters.
     owners: Owners,
 }
@@ -78,14 +80,14 @@ impl ReservationRequest {
     }
 
     /// The rate limits and budgets of whoever calls or is called.
-    pub fn bind(&mut self, stage: Stage, whose: LimitHolder<'_>, limits: &Limits, now: Timestamp) {
+    pub fn bind(&mut self, stage: Stage, whose: LimitHolder<'_>, limits: &ResourceLimits, now: Timestamp) {
         let LimitHolder { holder, kind, name } = whose;
         for limit in &limits.rate_limits {
-            let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Rate(limit.unit));
+            let tag = self.bound(Name::Holder(kind, name.clone()), LimitKind::Rate(limit.unit));
             self.asks.push(bound::ask(holder, limit, now, tag));
         }
         for budget in &limits.usage_limits {
-            let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Budget);
+            let tag = self.bound(Name::Holder(kind, name.clone()), LimitKind::Budget);
             let ask = bound::budget_ask(holder, budget, now, tag);
             self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
             self.add(stage, ask);
@@ -93,17 +95,17 @@ impl ReservationRequest {
     }
 
     /// The budgets of money alone of whoever calls a tool that has a price.
-    pub fn bind_money(&mut self, whose: LimitHolder<'_>, limits: &Limits, now: Timestamp) {
+    pub fn bind_money(&mut self, whose: LimitHolder<'_>, limits: &ResourceLimits, now: Timestamp) {
         let LimitHolder { holder, kind, name } = whose;
         for budget in limits.usage_limits.iter().filter(|budget| budget.spend == Spend::Cost) {
-            let tag = self.bound(Name::Holder(kind, name.clone()), Kind::Budget);
+            let tag = self.bound(Name::Holder(kind, name.clone()), LimitKind::Budget);
             let ask = bound::budget_ask(holder, budget, now, tag);
             self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
             self.add(Stage::Tool, ask);
         }
     }
 
-    fn bound(&mut self, name: Name, kind: Kind) -> u32 {
+    fn bound(&mut self, name: Name, kind: LimitKind) -> u32 {
         let tag = BOUND | u32::try_from(self.bounds.len()).unwrap_or(0);
         self.bounds.push((name, kind));
         tag
@@ -154,7 +156,7 @@ impl ReservationRequest {
     }
 
     /// How much each limit is asked for.
-    pub fn measure(&mut self, estimate: &Estimate, price: Option<Price<'_>>) {
+    pub fn measure(&mut self, estimate: &Estimate, price: Option<TokenPrice<'_>>) {
         self.asks.iter_mut().for_each(|ask| ask.amount = estimate.amount(ask, price));
     }
 
@@ -167,7 +169,7 @@ impl ReservationRequest {
     }
 
     pub fn granted(mut self, stage: Stage, counters: &Arc<dyn Counters>, estimate: Estimate) -> Hold {
-        let standings = Standings::of(self.asks.iter().filter(|a| a.keep != Keep::Shared));
+        let standings = RateLimitStandings::of(self.asks.iter().filter(|a| a.keep != Keep::Shared));
         if stage == Stage::Caller {
             self.asks.retain(|a| a.measured != Measured::Cost);
         }
@@ -189,7 +191,7 @@ impl ReservationRequest {
         self.named(index, self.asks.get(at)?).map(|(name, _)| name)
     }
 
-    fn named(&self, index: Option<&Index>, ask: &CounterOp) -> Option<(Name, Kind)> {
+    fn named(&self, index: Option<&Index>, ask: &CounterOp) -> Option<(Name, LimitKind)> {
         if ask.tag & BOUND != 0 {
             return self.bounds.get((ask.tag & !BOUND) as usize).cloned();
         }

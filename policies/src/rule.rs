@@ -3,8 +3,8 @@
 
 use crate::condition::Test;
 use crate::counters;
-use crate::meter::{Kind, Meter};
-use crate::subject::{Attribute, Seen, Subject};
+use crate::meter::{LimitKind, RuleMeter};
+use crate::subject::{Attribute, AttributeValue, Subject};
 use gateway_domain::counters::{CounterKey, Owner};
 use gateway_domain::id::PolicyId;
 use gateway_domain::ports::Holder;
@@ -27,12 +27,12 @@ pub enum Stage {
 
 /// The document that a rule was made from: the same allocation means the same rule.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum RuleSource {
     Rate(Arc<Policy>),
     Usage(Arc<UsagePolicy>),
 }
 
-impl Source {
+impl RuleSource {
     pub(crate) fn id(&self) -> PolicyId {
         match self {
             Self::Rate(p) => p.id,
@@ -66,12 +66,12 @@ impl Source {
 
 #[derive(Debug)]
 pub(crate) struct Rule {
-    pub(crate) source: Source,
+    pub(crate) source: RuleSource,
     pub(crate) stage: Stage,
     pub(crate) tests: Box<[Test]>,
     /// Sorted, each once.
     pub(crate) groups: Box<[Attribute]>,
-    pub(crate) meter: Meter,
+    pub(crate) meter: RuleMeter,
     key: CounterKey,
     /// The owner of a budget without groups, which is the same for every call.
     owner: Option<Arc<Owner>>,
@@ -79,10 +79,10 @@ pub(crate) struct Rule {
 
 impl Rule {
     /// `None` for a key that a newer version may know.
-    pub(crate) fn compile(source: &Source) -> Option<Self> {
+    pub(crate) fn compile(source: &RuleSource) -> Option<Self> {
         let (target, meter) = match source {
-            Source::Rate(p) => (p.rule.target, Meter::of_rate(&p.rule)),
-            Source::Usage(p) => (p.rule.target, Meter::of_usage(&p.rule)),
+            RuleSource::Rate(p) => (p.rule.target, RuleMeter::of_rate(&p.rule)),
+            RuleSource::Usage(p) => (p.rule.target, RuleMeter::of_usage(&p.rule)),
         };
         let (conditions, group_by) = source.matching();
         let tests = conditions.iter().map(Test::compile).collect::<Option<Box<[_]>>>()?;
@@ -96,7 +96,7 @@ impl Rule {
             Target::Llm => Stage::Caller,
         };
         let alone = || Arc::new(Owner { holder: Holder::Policy(source.id()), value_key: Box::default() });
-        let owner = (meter.kind() == Kind::Budget && groups.is_empty()).then(alone);
+        let owner = (meter.kind() == LimitKind::Budget && groups.is_empty()).then(alone);
         Some(Self {
             stage,
             tests,
@@ -117,7 +117,7 @@ impl Rule {
         match &*self.groups {
             [] => Some(self.key),
             [group] => match subject.see(group.borrowed())? {
-                Seen::Id(id) => counters::of(self.key, id, || self.hashed(subject)),
+                AttributeValue::Id(id) => counters::of(self.key, id, || self.hashed(subject)),
                 _ => self.hashed(subject),
             },
             _ => self.hashed(subject),
@@ -130,10 +130,10 @@ impl Rule {
         hash.update(self.key.1.to_be_bytes());
         for group in &self.groups {
             match subject.see(group.borrowed())? {
-                Seen::Text(text) => add(&mut hash, b't', text.as_bytes()),
-                Seen::Id(id) => add(&mut hash, b'i', id.as_bytes()),
+                AttributeValue::Text(text) => add(&mut hash, b't', text.as_bytes()),
+                AttributeValue::Id(id) => add(&mut hash, b'i', id.as_bytes()),
                 // One group of their own: whoever hides the model still shares a limit.
-                Seen::Unread => add(&mut hash, b'u', &[]),
+                AttributeValue::Unread => add(&mut hash, b'u', &[]),
             }
         }
         Some(cut(hash))
@@ -141,7 +141,7 @@ impl Rule {
 
     /// The owner of the budget that is counted for the subject's group; `None` for rate limits, which nobody lists.
     pub(crate) fn owner(&self, subject: &Subject<'_>) -> Option<Arc<Owner>> {
-        if self.meter.kind() != Kind::Budget || self.owner.is_some() {
+        if self.meter.kind() != LimitKind::Budget || self.owner.is_some() {
             return self.owner.clone();
         }
         let value_key = self.value_key(subject).into();
@@ -158,9 +158,11 @@ impl Rule {
             group.write(&mut value_key);
             value_key.push(':');
             match subject.see(group.borrowed()) {
-                Some(Seen::Text(text)) => value_key.push_str(text),
-                Some(Seen::Id(id)) => value_key.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
-                Some(Seen::Unread) | None => value_key.push('?'),
+                Some(AttributeValue::Text(text)) => value_key.push_str(text),
+                Some(AttributeValue::Id(id)) => {
+                    value_key.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+                }
+                Some(AttributeValue::Unread) | None => value_key.push('?'),
             }
         }
         value_key
@@ -169,11 +171,11 @@ impl Rule {
 
 /// A digest of everything whose change starts a new count. The value is not part of it: raising a limit must not forget
 /// what was used.
-fn fingerprint(source: &Source) -> CounterKey {
+fn fingerprint(source: &RuleSource) -> CounterKey {
     let mut hash = Sha256::new();
     add(&mut hash, b'p', source.id().0.as_bytes());
     match source {
-        Source::Rate(policy) => {
+        RuleSource::Rate(policy) => {
             let measure: &[u8] = match policy.rule.measure {
                 Measure::Requests => b"requests",
                 Measure::Tokens => b"tokens",
@@ -182,7 +184,7 @@ fn fingerprint(source: &Source) -> CounterKey {
             add(&mut hash, b'u', policy.rule.unit.name().as_bytes());
         }
         // Its period is told by the slot: one that is replaced by another of the same beginning goes on.
-        Source::Usage(policy) => add(&mut hash, b'b', policy.rule.budget.spend.name().as_bytes()),
+        RuleSource::Usage(policy) => add(&mut hash, b'b', policy.rule.budget.spend.name().as_bytes()),
     }
     let (conditions, group_by) = source.matching();
     let mut conditions: Vec<_> = conditions.iter().map(canonical).collect();

@@ -146,7 +146,7 @@ impl<S> Attribute<S> {
 
 /// The value of an attribute in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Seen<'a> {
+pub(crate) enum AttributeValue<'a> {
     Text(&'a str),
     Id(Uuid),
     /// It is there, but nobody looked.
@@ -154,10 +154,10 @@ pub(crate) enum Seen<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(crate) fn see(&self, attribute: Attribute<&str>) -> Option<Seen<'a>> {
+    pub(crate) fn see(&self, attribute: Attribute<&str>) -> Option<AttributeValue<'a>> {
         let text = match attribute {
-            Attribute::ApiKey => return self.api_key.map(|k| Seen::Id(k.0)),
-            Attribute::Workspace => return Some(Seen::Id(self.workspace.0)),
+            Attribute::ApiKey => return self.api_key.map(|k| AttributeValue::Id(k.0)),
+            Attribute::Workspace => return Some(AttributeValue::Id(self.workspace.0)),
             Attribute::VirtualKey => self.virtual_key,
             Attribute::Provider => self.provider,
             Attribute::Config => self.config,
@@ -168,10 +168,10 @@ impl<'a> Subject<'a> {
             Attribute::Metadata(name) => self.metadata.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str()),
             Attribute::Model => {
                 let named = self.model.filter(|m| !m.is_empty());
-                return named.map(Seen::Text).or(self.unread.then_some(Seen::Unread));
+                return named.map(AttributeValue::Text).or(self.unread.then_some(AttributeValue::Unread));
             }
         };
-        text.filter(|t| !t.is_empty()).map(Seen::Text)
+        text.filter(|t| !t.is_empty()).map(AttributeValue::Text)
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a caller is told: how the limits stand, or which of them refused.
 //! Knows nothing of matching.
 
-use crate::meter::Kind;
-use gateway_domain::counters::{Cause, CounterOp, LimitStatus, Measured, Refusal, Standings};
+use crate::meter::LimitKind;
+use gateway_domain::counters::{Cause, CounterOp, LimitStatus, Measured, RateLimitStandings, Refusal};
 use gateway_domain::resource::budget::{Amount, Spend};
 use gateway_domain::resource::policy::Unit;
 use gateway_domain::{Fault, FaultKind, Timestamp};
@@ -46,11 +46,11 @@ pub struct Denied {
     pub reset_at: Timestamp,
     /// How long to wait before a new try, in milliseconds; 1 at least.
     pub retry_after_ms: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: LimitKind,
 }
 
 impl Denied {
-    pub(crate) fn new(ask: &CounterOp, name: Name, kind: Kind, refusal: Refusal, now: Timestamp) -> Self {
+    pub(crate) fn new(ask: &CounterOp, name: Name, kind: LimitKind, refusal: Refusal, now: Timestamp) -> Self {
         let reset_at = match refusal.cause {
             Cause::Limit => ask.fits_at(refusal.taken),
             Cause::Full | Cause::Away => ask.ends.min(now.plus_micros(FULL_RETRY_MICROS)),
@@ -69,16 +69,16 @@ impl Denied {
         }
     }
 
-    pub fn standings(&self) -> Standings {
-        if self.kind == Kind::Budget {
-            return Standings::default();
+    pub fn standings(&self) -> RateLimitStandings {
+        if self.kind == LimitKind::Budget {
+            return RateLimitStandings::default();
         }
         let remaining = self.limit.saturating_sub(self.taken);
         let standing = Some(LimitStatus { limit: self.limit, remaining, reset_at: self.reset_at });
         match self.measured {
-            Measured::Requests => Standings { requests: standing, tokens: None },
-            Measured::Tokens => Standings { requests: None, tokens: standing },
-            Measured::Cost => Standings::default(),
+            Measured::Requests => RateLimitStandings { requests: standing, tokens: None },
+            Measured::Tokens => RateLimitStandings { requests: None, tokens: standing },
+            Measured::Cost => RateLimitStandings::default(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Denied {
         if self.cause == Cause::Away {
             return Fault::new(FaultKind::LimitsAway, message).retry_after_ms(self.retry_after_ms);
         }
-        if self.cause == Cause::Limit && self.kind == Kind::Budget {
+        if self.cause == Cause::Limit && self.kind == LimitKind::Budget {
             let fault = Fault::new(FaultKind::BudgetExhausted, message).code("budget_exhausted");
             return if self.reset_at.0 == i64::MAX { fault } else { fault.begins_anew(self.reset_at) };
         }
@@ -137,7 +137,7 @@ impl fmt::Display for Denied {
                 "{name} lets nothing through while the counters that all nodes share are out of reach; retry later"
             );
         }
-        let Kind::Rate(unit) = self.kind else { return self.budgeted(f) };
+        let LimitKind::Rate(unit) = self.kind else { return self.budgeted(f) };
         match self.measured {
             Measured::Requests => write!(
                 f,

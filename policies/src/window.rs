@@ -13,7 +13,7 @@ pub(crate) struct Window {
 
 /// One stretch of counting: its first moment names it among its kind, the other is the first outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct WindowSpan {
     pub(crate) began: Timestamp,
     pub(crate) ends: Timestamp,
 }
@@ -28,10 +28,10 @@ impl Window {
     }
 
     /// The window that holds `now`.
-    pub(crate) const fn span(self, now: Timestamp) -> Span {
+    pub(crate) const fn span(self, now: Timestamp) -> WindowSpan {
         let passed = now.0.saturating_sub(self.anchor).rem_euclid(self.length);
         let began = now.0.saturating_sub(passed);
-        Span { began: Timestamp(began), ends: Timestamp(now.0.saturating_add(self.length - passed)) }
+        WindowSpan { began: Timestamp(began), ends: Timestamp(now.0.saturating_add(self.length - passed)) }
     }
 }
 

@@ -5,10 +5,10 @@ use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use crate::runs::EndedRun;
 use crate::tap::TextPlace;
-use crate::tokens::{self, Said};
+use crate::tokens::{self, StreamedText};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::form::ClientForm;
 use gateway_domain::{Dialect, Fault, Operation, Usage};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -47,7 +47,7 @@ pub struct Call<'a> {
     /// its owner can read (signatures, encrypted reasoning) goes back to no other.
     pub origin: u64,
     /// Settings of the cloud that the provider belongs to: projects, deployments and the like, which stand in paths.
-    pub settings: &'a Settings,
+    pub settings: &'a CloudSettings,
     /// What is made of the answer is kept by the gateway for a while, if it is a response that may be stored. `None`: nothing is.
     pub keeps: Option<ResponseKeeping<'a>>,
 }
@@ -70,12 +70,12 @@ pub struct Endpoint {
 
 /// A body in up to three pieces, so that changing `model` copies nothing but the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pieces {
+pub enum BodyPieces {
     One(Bytes),
     Three([Bytes; 3]),
 }
 
-impl Pieces {
+impl BodyPieces {
     pub fn len(&self) -> usize {
         self.iter().map(Bytes::len).sum()
     }
@@ -102,12 +102,12 @@ impl Pieces {
 
 /// The part of an upstream request that depends on the call.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct ProviderRequest {
     /// Instead of the endpoint's path, when the body decides (a model in the path).
     pub path: Option<String>,
     /// Beside the endpoint's.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    pub body: Pieces,
+    pub body: BodyPieces,
     /// Standard fields dropped or clamped, by name (`x-gateway-adjusted-params`).
     pub adjusted: Vec<&'static str>,
 }
@@ -156,7 +156,7 @@ pub struct Ending {
     /// True: `usage` has the prompt only, since the stream ended before the last counts came.
     pub uncounted: bool,
     /// Content seen so far, to estimate from when usage never came.
-    pub said: Said,
+    pub said: StreamedText,
     /// The run whose end, and whose usage, the stream told.
     pub run: Option<Box<EndedRun>>,
 }
@@ -221,7 +221,7 @@ pub(crate) const VENDOR_KEY: &str = "provider-key";
 pub trait Adapter: Send + Sync {
     fn info(&self) -> &'static ProviderInfo;
     /// The adapter for what these settings lead to, where one family serves several dialects; `None`: this one.
-    fn at(&self, _settings: &Settings) -> Option<&'static dyn Adapter> {
+    fn at(&self, _settings: &CloudSettings) -> Option<&'static dyn Adapter> {
         None
     }
     /// `None`: the provider does not serve this operation.
@@ -245,7 +245,7 @@ pub trait Adapter: Send + Sync {
     fn reshapes(&self, _operation: Operation) -> bool {
         false
     }
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault>;
     /// The path, query included, of a call whose body streams by unread; `None`: the endpoint's with the client's query.
     fn relayed(&self, _call: &Call<'_>) -> Result<Option<String>, Fault> {
         Ok(None)
@@ -255,11 +255,11 @@ pub trait Adapter: Send + Sync {
         model_place::openai(call)
     }
     /// Other names by which this provider is asked for the same model, so that a model is switched off by any of them.
-    fn spellings(&self, _model: &str, _settings: &Settings) -> Vec<String> {
+    fn spellings(&self, _model: &str, _settings: &CloudSettings) -> Vec<String> {
         Vec::new()
     }
     /// A call that nothing may touch, as it goes up; [`Raw`](crate::Raw) asks, and for these three nobody else does.
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         Ok(raw::request(call))
     }
     /// What can be read of a whole answer to such a call, beside its way.

@@ -7,7 +7,7 @@ mod families;
 use crate::adapter;
 use crate::adapter::{Adapter, Call};
 use bytes::Bytes;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Operation};
 use http::Method;
 use proptest::collection::vec;
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 
 /// One choice of an answer.
 #[derive(Clone, Debug)]
-struct Said {
+struct SampleChoice {
     thought: Option<String>,
     text: Option<String>,
-    calls: Vec<Called>,
+    calls: Vec<SampleToolCall>,
     end: End,
 }
 
 #[derive(Clone, Debug)]
-struct Called {
+struct SampleToolCall {
     id: String,
     name: String,
     arguments: Value,
@@ -39,9 +39,9 @@ enum End {
 }
 
 #[derive(Clone, Debug)]
-struct Made {
+struct SampleReply {
     /// More than one only for families that have choices, and clients that can be told of them.
-    choices: Vec<Said>,
+    choices: Vec<SampleChoice>,
     signature: String,
     input: u64,
     output: u64,
@@ -50,7 +50,7 @@ struct Made {
     strict: bool,
 }
 
-impl Made {
+impl SampleReply {
     /// `text` as its stream brings it.
     fn cut(&self, text: &str) -> Vec<String> {
         let (mut rest, mut out) = (text.chars().peekable(), Vec::new());
@@ -68,27 +68,27 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z ]{1,24}", "(?s).{1,12}", Just("\u{2028}\\u0041\"\\\n\r\n\ndata: x".to_owned())]
 }
 
-fn called() -> impl Strategy<Value = Called> {
+fn called() -> impl Strategy<Value = SampleToolCall> {
     let arguments = prop_oneof![
         Just(json!({})),
         text().prop_map(|city| json!({ "city": city })),
         (any::<i32>(), text()).prop_map(|(n, deep)| json!({ "n": n, "deep": { "list": [deep, null, true, "}]{["] } })),
     ];
-    ("[a-z]{4}", "[a-z_]{1,12}", arguments).prop_map(|(id, name, arguments)| Called { id, name, arguments })
+    ("[a-z]{4}", "[a-z_]{1,12}", arguments).prop_map(|(id, name, arguments)| SampleToolCall { id, name, arguments })
 }
 
-fn said() -> impl Strategy<Value = Said> {
+fn said() -> impl Strategy<Value = SampleChoice> {
     let end = prop_oneof![Just(End::Stop), Just(End::Length), Just(End::Filter)];
     (option::of(text()), option::of(text()), vec(called(), 0..4), end).prop_map(|(thought, text, mut calls, end)| {
         // Ids tell calls apart.
         calls.iter_mut().enumerate().for_each(|(i, call)| call.id = format!("{}{i}", call.id));
-        Said { thought, text, calls, end }
+        SampleChoice { thought, text, calls, end }
     })
 }
 
-fn made() -> impl Strategy<Value = Made> {
+fn made() -> impl Strategy<Value = SampleReply> {
     (vec(said(), 1..4), "[A-Za-z0-9]{4,20}", 1..5000u64, 1..5000u64, vec(1..9usize, 1..5), any::<bool>()).prop_map(
-        |(choices, signature, input, output, pieces, strict)| Made {
+        |(choices, signature, input, output, pieces, strict)| SampleReply {
             choices,
             signature,
             input,
@@ -100,7 +100,7 @@ fn made() -> impl Strategy<Value = Made> {
 }
 
 /// What a client asks with, by operation: enough for the answer's echo of it.
-fn call<'a>(operation: Operation, body: &'a Bytes, strict: bool, settings: &'a Settings) -> Call<'a> {
+fn call<'a>(operation: Operation, body: &'a Bytes, strict: bool, settings: &'a CloudSettings) -> Call<'a> {
     let (dialect, tail) = match operation {
         Operation::Messages => (Dialect::Anthropic, "/messages"),
         Operation::Responses => (Dialect::OpenAi, "/responses"),
@@ -139,9 +139,10 @@ fn streamed(adapter: &dyn Adapter, call: &Call<'_>, events: &str) -> String {
     String::from_utf8(out).expect("UTF-8")
 }
 
-fn agree(slug: &str, operation: Operation, made: &Made) {
+fn agree(slug: &str, operation: Operation, made: &SampleReply) {
     let adapter = adapter(slug).expect("a provider");
-    let (body, settings) = (Bytes::from_static(br#"{"model":"m","input":"Hi","messages":[]}"#), Settings::default());
+    let (body, settings) =
+        (Bytes::from_static(br#"{"model":"m","input":"Hi","messages":[]}"#), CloudSettings::default());
     let call = call(operation, &body, made.strict, &settings);
     let mut made = made.clone();
     if operation != Operation::ChatCompletions || matches!(slug, "anthropic" | "cohere" | "perplexity-ai") {

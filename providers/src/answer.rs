@@ -1,6 +1,6 @@
 //! An answer as steps, whoever gave it: the one typed form between the dialects of providers and those of clients.
 //! A stream writes each step as it comes, a whole answer collects the same steps, so that both say the same. Whoever
-//! makes steps need not know what the client speaks: [`Writer`] and [`Whole`] do.
+//! makes steps need not know what the client speaks: [`StreamWriter`] and [`ReplyCollector`] do.
 
 mod chunks;
 mod completion;
@@ -15,7 +15,7 @@ pub use made_id::MadeId;
 
 use crate::adapter::{Call, Failure};
 use crate::failure::ProviderError;
-use crate::opaque::{self, Kind};
+use crate::opaque::{self, OpaqueKind};
 use crate::tap::TextPlace;
 use bytes::{Bytes, BytesMut};
 use chunks::ChunkWriter;
@@ -29,7 +29,7 @@ use std::ops::Range;
 
 /// What a client is told of an answer beside the steps.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct ReplyContext {
     provider: &'static str,
     now_ms: i64,
     dice: u64,
@@ -138,7 +138,7 @@ impl ResponseEvent<'_> {
     }
 }
 
-impl Frame {
+impl ReplyContext {
     fn of(call: &Call<'_>, provider: &'static str) -> Self {
         let (strict, wants_usage) = (call.strict, call.wants_usage);
         Self { provider, now_ms: call.now_ms, dice: call.dice, origin: call.origin, strict, wants_usage }
@@ -158,24 +158,26 @@ impl Frame {
         self.now_ms.div_euclid(1000)
     }
 
-    fn stamp(&self, kind: Kind, text: &str) -> String {
+    fn stamp(&self, kind: OpaqueKind, text: &str) -> String {
         opaque::stamp(self.origin, kind, text)
     }
 }
 
 /// Writes steps as a stream in the client's dialect.
-pub(crate) enum Writer {
+pub(crate) enum StreamWriter {
     Chat(ChunkWriter),
-    Messages(Box<message::Writer<message::Events>>),
-    Responses(Box<response::Writer>),
+    Messages(Box<message::MessagesWriter<message::MessagesEventBuffer>>),
+    Responses(Box<response::ResponsesWriter>),
 }
 
-impl Writer {
+impl StreamWriter {
     pub(crate) fn new(call: &Call<'_>, provider: &'static str) -> Self {
-        let frame = Frame::of(call, provider);
+        let frame = ReplyContext::of(call, provider);
         match call.operation {
-            Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Events::default()))),
-            Operation::Responses => Self::Responses(Box::new(response::Writer::new(frame, call))),
+            Operation::Messages => {
+                Self::Messages(Box::new(message::MessagesWriter::new(frame, message::MessagesEventBuffer::default())))
+            }
+            Operation::Responses => Self::Responses(Box::new(response::ResponsesWriter::new(frame, call))),
             _ => Self::Chat(ChunkWriter::new(frame)),
         }
     }
@@ -225,18 +227,20 @@ pub fn in_band(operation: Operation, failure: &Failure) -> Bytes {
 }
 
 /// Collects steps into a whole answer in the client's dialect.
-pub(crate) enum Whole {
+pub(crate) enum ReplyCollector {
     Chat(Box<Completion>),
-    Messages(Box<message::Writer<message::Collected>>),
-    Responses(Box<response::Writer>),
+    Messages(Box<message::MessagesWriter<message::Collected>>),
+    Responses(Box<response::ResponsesWriter>),
 }
 
-impl Whole {
+impl ReplyCollector {
     pub(crate) fn new(call: &Call<'_>, provider: &'static str) -> Self {
-        let frame = Frame::of(call, provider);
+        let frame = ReplyContext::of(call, provider);
         match call.operation {
-            Operation::Messages => Self::Messages(Box::new(message::Writer::new(frame, message::Collected::default()))),
-            Operation::Responses => Self::Responses(Box::new(response::Writer::unheard(frame, call))),
+            Operation::Messages => {
+                Self::Messages(Box::new(message::MessagesWriter::new(frame, message::Collected::default())))
+            }
+            Operation::Responses => Self::Responses(Box::new(response::ResponsesWriter::unheard(frame, call))),
             _ => Self::Chat(Box::new(Completion::new(frame))),
         }
     }

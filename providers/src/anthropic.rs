@@ -6,7 +6,7 @@ mod files;
 mod models;
 pub(crate) mod native;
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::without_json;
 use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
@@ -61,7 +61,7 @@ impl Adapter for Anthropic {
         self.info.slug == INFO.slug && files::serves(operation)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         match call.operation {
             operation if files::serves(operation) => Ok(files::request(call)),
             Operation::ChatCompletions | Operation::Responses => {
@@ -69,12 +69,17 @@ impl Adapter for Anthropic {
                 let mut made = from_chat::request(&asked.call(call))?;
                 promised_json::name_as_asked(call, &mut made.adjusted);
                 made.adjusted.extend(asked.adjusted);
-                let body = Pieces::One(made.body.into());
-                Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: made.adjusted })
+                let body = BodyPieces::One(made.body.into());
+                Ok(ProviderRequest { path: None, headers: Vec::new(), body, adjusted: made.adjusted })
             }
             Operation::ListModels => {
                 let path = call.query.map(|query| format!("/models?{query}"));
-                Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+                Ok(ProviderRequest {
+                    path,
+                    headers: Vec::new(),
+                    body: BodyPieces::One(Bytes::new()),
+                    adjusted: Vec::new(),
+                })
             }
             _ => native::request(call),
         }

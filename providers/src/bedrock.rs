@@ -13,21 +13,21 @@ mod rerank;
 mod stream;
 mod trouble;
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::anthropic;
 use crate::compat::without_json;
-use crate::convert::asked::Translated;
+use crate::convert::asked::TranslatedBody;
 use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::converse::from_chat::{self, Wish};
 use crate::convert::converse::maker::Maker;
 use crate::convert::steps::from_converse::ConverseReader;
 use crate::model_place::{self, ModelPlace, Untouched};
-use crate::wire::converse::Answer;
+use crate::wire::converse::ConverseResponse;
 use crate::wire::read;
 use crate::{failure, promised_json, translate, tuning};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use http::HeaderMap;
 use serde::Deserialize;
@@ -73,13 +73,18 @@ impl Adapter for Bedrock {
         tuning::reshapes(SLUG, operation)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if self.reshapes(call.operation) {
             return tuning::request(SLUG, call);
         }
         if call.operation == Operation::ListModels {
             let path = call.query.map(|query| format!("/foundation-models?{query}"));
-            return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
+            return Ok(ProviderRequest {
+                path,
+                headers: Vec::new(),
+                body: BodyPieces::One(Bytes::new()),
+                adjusted: Vec::new(),
+            });
         }
         let (model, maker) = (path::named(call)?, maker(call));
         match call.operation {
@@ -125,7 +130,7 @@ impl Adapter for Bedrock {
     }
 
     /// An ARN of a model or of a profile ends with its id.
-    fn spellings(&self, model: &str, _settings: &Settings) -> Vec<String> {
+    fn spellings(&self, model: &str, _settings: &CloudSettings) -> Vec<String> {
         let kinds = [":foundation-model/", "/foundation-model/", ":inference-profile/"];
         let id = kinds.iter().find_map(|kind| model.split_once(kind).map(|(_, id)| id.to_owned()));
         id.filter(|_| model.starts_with("arn:")).into_iter().collect()
@@ -174,16 +179,16 @@ fn is_native(call: &Call<'_>) -> bool {
     call.operation == Operation::Messages && maker(call).claude().is_some()
 }
 
-fn outgoing(path: String, body: Vec<u8>, adjusted: Vec<&'static str>) -> Outgoing {
-    Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(body.into()), adjusted }
+fn outgoing(path: String, body: Vec<u8>, adjusted: Vec<&'static str>) -> ProviderRequest {
+    ProviderRequest { path: Some(path), headers: Vec::new(), body: BodyPieces::One(body.into()), adjusted }
 }
 
 /// The call in Converse's form, or the part of it that `make` makes.
 fn converse(
     call: &Call<'_>,
     maker: Maker<'_>,
-    make: fn(Wish<'_>) -> Result<Translated, Fault>,
-) -> Result<Translated, Fault> {
+    make: fn(Wish<'_>) -> Result<TranslatedBody, Fault>,
+) -> Result<TranslatedBody, Fault> {
     let asked = chat_request::asked(call, ChatForm::Extended)?;
     let mut made = make(Wish { body: &asked.body, original: call.body, maker, origin: call.origin })?;
     promised_json::name_as_asked(call, &mut made.adjusted);
@@ -193,7 +198,7 @@ fn converse(
 
 fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     let unreadable = || failure::unreadable(SLUG, "the answer", body, call.dialect);
-    let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+    let answer: ConverseResponse<'_> = read(body).ok_or_else(unreadable)?;
     let (mut reader, mut steps) = (ConverseReader::new(call.model), Vec::with_capacity(8));
     reader.whole(answer, &mut steps);
     translate::whole_as_promised(call, SLUG, &reader, &steps)
@@ -201,12 +206,13 @@ fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct BedrockTokenCount {
     input_tokens: u64,
 }
 
 fn counted(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
-    let counted: Counted = read(body).ok_or_else(|| failure::unreadable(SLUG, "the count", body, call.dialect))?;
+    let counted: BedrockTokenCount =
+        read(body).ok_or_else(|| failure::unreadable(SLUG, "the count", body, call.dialect))?;
     let told = serde_json::json!({ "input_tokens": counted.input_tokens });
     Ok(Reply { body: told.to_string().into(), usage: None, model: None })
 }

@@ -1,7 +1,7 @@
 //! Anthropic's own API inside AWS: its Messages under AWS's signature or a key of AWS's console, and a header that says which
 //! workspace is meant (<https://docs.aws.amazon.com/claude-platform/latest/userguide/making-requests.html>). Signs nothing itself.
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
+use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::anthropic::Anthropic;
 use crate::raw;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Adapter for ClaudeOnAws {
         Some(Endpoint { path, ..endpoint })
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let workspace = workspace(call)?;
         let mut out = API.request(call)?;
         out.path = out.path.as_deref().map(below);
@@ -62,7 +62,7 @@ impl Adapter for ClaudeOnAws {
         Ok(out)
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let workspace = workspace(call)?;
         let mut out = raw::request(call);
         out.headers.push(workspace);

@@ -3,7 +3,7 @@
 
 mod embeddings;
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::without_json;
 use crate::convert::chat::{self, ChatForm};
 use crate::convert::cohere::from_chat;
@@ -11,8 +11,8 @@ use crate::convert::steps::from_cohere::CohereReader;
 use crate::failure::{self, ProviderError};
 use crate::shapes::{self, NativeShape};
 use crate::translate::{self, EventError, Stream};
-use crate::wire::cohere::Answer;
-use crate::wire::{Text, read};
+use crate::wire::cohere::CohereResponse;
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
@@ -54,7 +54,7 @@ impl Adapter for Cohere {
         Some(Endpoint { path: path.into(), headers: &[] })
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if let Some(shape) = shape(call.operation) {
             return shape.request(call);
         }
@@ -110,8 +110,8 @@ fn shape(operation: Operation) -> Option<&'static dyn NativeShape> {
     })
 }
 
-fn outgoing(body: Vec<u8>, adjusted: Vec<&'static str>) -> Outgoing {
-    Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body.into()), adjusted }
+fn outgoing(body: Vec<u8>, adjusted: Vec<&'static str>) -> ProviderRequest {
+    ProviderRequest { path: None, headers: Vec::new(), body: BodyPieces::One(body.into()), adjusted }
 }
 
 fn named<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
@@ -123,7 +123,7 @@ fn answer(call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
         Some(trouble) => trouble.render(SLUG, trouble.status(), call.dialect),
         None => failure::unreadable(SLUG, "the answer", body, call.dialect),
     };
-    let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+    let answer: CohereResponse<'_> = read(body).ok_or_else(unreadable)?;
     let (mut reader, mut steps) = (CohereReader::new(call.model), Vec::with_capacity(8));
     match reader.whole(answer, &mut steps) {
         Ok(()) => Ok(translate::whole(call, SLUG, &reader, &steps)),
@@ -141,7 +141,7 @@ struct CohereModels<'a> {
 #[derive(Deserialize)]
 struct CohereModel<'a> {
     #[serde(borrow)]
-    name: Text<'a>,
+    name: JsonStr<'a>,
 }
 
 fn models(body: &Bytes) -> Result<Reply, Failure> {

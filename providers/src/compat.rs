@@ -22,7 +22,7 @@ pub use responses::response_usage;
 pub(crate) use responses_only::answer as answer_by_responses;
 pub(crate) use table::{ROWS, row};
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator, VENDOR_KEY};
+use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator, VENDOR_KEY};
 use crate::anthropic::native;
 use crate::convert::chat::{self, ChatForm};
 use crate::convert::steps::from_chat::ChatReader;
@@ -38,7 +38,7 @@ use crate::tuning;
 use bytes::Bytes;
 use chunks::ChunkGrammar;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Fault, Operation};
 use responses::ResponsesGrammar;
 
@@ -103,7 +103,7 @@ pub(crate) enum Quirk {
 
 /// One provider.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct CompatRow {
     pub(crate) info: ProviderInfo,
     /// Stands between the base URL and OpenAI's paths.
     pub(crate) prefix: &'static str,
@@ -129,7 +129,7 @@ pub(crate) struct Row {
     pub(crate) shapes: &'static [(Operation, &'static dyn NativeShape)],
 }
 
-impl Row {
+impl CompatRow {
     const fn new(slug: &'static str, name: &'static str, base_url: Option<&'static str>, auth: AuthStyle) -> Self {
         Self {
             info: ProviderInfo { slug, name, base_url, auth, dialect: Dialect::OpenAi },
@@ -193,13 +193,13 @@ impl Row {
     }
 }
 
-impl Adapter for &'static Row {
+impl Adapter for &'static CompatRow {
     fn info(&self) -> &'static ProviderInfo {
-        let row: &'static Row = self;
+        let row: &'static CompatRow = self;
         &row.info
     }
 
-    fn at(&self, settings: &Settings) -> Option<&'static dyn Adapter> {
+    fn at(&self, settings: &CloudSettings) -> Option<&'static dyn Adapter> {
         match self.quirk {
             Some(Quirk::Generates) if settings.get("triton_api") == Some("generate") => Some(&GENERATE),
             Some(Quirk::Compartment) if oracle::is_asked_for(settings) => Some(&ORACLE_CHAT),
@@ -254,7 +254,7 @@ impl Adapter for &'static Row {
         }
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if let Some(shape) = self.shape(call.operation) {
             return shape.request(call);
         }

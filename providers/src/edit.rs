@@ -17,7 +17,7 @@ use std::ops::Range;
 
 /// One `"key": value` of an object; the ranges count from the start of the text that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member<'a> {
+pub struct MemberSpan<'a> {
     pub key: Cow<'a, str>,
     /// Where the key stands, quotes included.
     pub name: Range<usize>,
@@ -28,11 +28,14 @@ pub struct Member<'a> {
 pub type BodyEdit<'a> = (Range<usize>, Cow<'a, [u8]>);
 
 /// The members of an object in the order they stand, duplicates included. Validates the whole text.
-pub fn members(json: &[u8]) -> Result<Vec<Member<'_>>, Error> {
+pub fn members(json: &[u8]) -> Result<Vec<MemberSpan<'_>>, Error> {
     let text = utf8(json)?;
     let raw: RawMembers<'_> = serde_json::from_str(text)?;
     let at = |part: &RawValue| place(text, part);
-    raw.0.into_iter().map(|(key, value)| Ok(Member { key: unquote(key)?, name: at(key), value: at(value) })).collect()
+    raw.0
+        .into_iter()
+        .map(|(key, value)| Ok(MemberSpan { key: unquote(key)?, name: at(key), value: at(value) }))
+        .collect()
 }
 
 /// The ranges of an array's elements.
@@ -71,10 +74,10 @@ pub fn fill_and_set<'c>(
 }
 
 /// [`set_top_level`], for members that were found and values that were checked.
-fn rewrite(body: &Bytes, found: &[Member<'_>], changes: &[(&str, Option<&str>)]) -> Result<Bytes, Error> {
+fn rewrite(body: &Bytes, found: &[MemberSpan<'_>], changes: &[(&str, Option<&str>)]) -> Result<Bytes, Error> {
     let wanted: HashMap<&str, Option<&str>> = changes.iter().copied().collect();
     let last: HashMap<&str, usize> = found.iter().enumerate().map(|(i, m)| (&*m.key, i)).collect();
-    let kept = |i: usize, m: &Member<'_>| match wanted.get(&*m.key) {
+    let kept = |i: usize, m: &MemberSpan<'_>| match wanted.get(&*m.key) {
         Some(change) => change.is_some() && last.get(&*m.key) == Some(&i),
         None => true,
     };
@@ -127,7 +130,7 @@ pub fn splice(body: &[u8], mut edits: Vec<BodyEdit<'_>>) -> Bytes {
 }
 
 /// Edits that take member `i` away together with one comma.
-pub fn without(found: &[Member<'_>], i: usize) -> Range<usize> {
+pub fn without(found: &[MemberSpan<'_>], i: usize) -> Range<usize> {
     match (i.checked_sub(1).and_then(|p| found.get(p)), found.get(i + 1)) {
         (_, Some(next)) => found[i].name.start..next.name.start,
         (Some(previous), None) => previous.value.end..found[i].value.end,
@@ -158,8 +161,8 @@ struct RawMembers<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for RawMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
+        struct RawMembersVisitor;
+        impl<'de> Visitor<'de> for RawMembersVisitor {
             type Value = RawMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,7 +177,7 @@ impl<'de> Deserialize<'de> for RawMembers<'de> {
                 Ok(RawMembers(all))
             }
         }
-        d.deserialize_map(Members)
+        d.deserialize_map(RawMembersVisitor)
     }
 }
 

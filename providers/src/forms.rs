@@ -1,7 +1,7 @@
 //! Forms of parts (RFC 7578) as they go up: the client's with some fields changed, byte for byte the same elsewhere; or one of
 //! the provider's own, made of its parts. Where parts stand is known already; no file is looked into.
 
-use crate::adapter::{Call, Outgoing, Pieces};
+use crate::adapter::{BodyPieces, Call, ProviderRequest};
 use bytes::Bytes;
 use gateway_domain::form::{ClientForm, FormPart};
 use gateway_domain::{Fault, FaultKind};
@@ -166,9 +166,9 @@ impl FormWriter {
         self.out.into()
     }
 
-    pub(crate) fn outgoing(self, path: Option<String>, adjusted: Vec<&'static str>) -> Result<Outgoing, Fault> {
+    pub(crate) fn outgoing(self, path: Option<String>, adjusted: Vec<&'static str>) -> Result<ProviderRequest, Fault> {
         let headers = vec![media_header(&self.boundary)?];
-        Ok(Outgoing { path, headers, body: Pieces::One(self.finished()), adjusted })
+        Ok(ProviderRequest { path, headers, body: BodyPieces::One(self.finished()), adjusted })
     }
 }
 
@@ -179,22 +179,22 @@ fn quoted(name: &str) -> String {
 }
 
 /// The client's form with the model to ask for in its place. Its files are not copied.
-pub(crate) fn named(call: &Call<'_>, form: &ClientForm) -> Result<Pieces, Fault> {
+pub(crate) fn named(call: &Call<'_>, form: &ClientForm) -> Result<BodyPieces, Fault> {
     let body = call.body;
-    let Some(model) = call.model else { return Ok(Pieces::One(body.clone())) };
+    let Some(model) = call.model else { return Ok(BodyPieces::One(body.clone())) };
     if model.contains("\r\n--") {
         return Err(Fault::new(FaultKind::Refused, "model cannot stand in a form").on("model"));
     }
     match form.named("model").next() {
-        Some(part) if body.get(part.value.clone()) == Some(model.as_bytes()) => Ok(Pieces::One(body.clone())),
+        Some(part) if body.get(part.value.clone()) == Some(model.as_bytes()) => Ok(BodyPieces::One(body.clone())),
         Some(part) => {
             let new = Bytes::copy_from_slice(model.as_bytes());
-            Ok(Pieces::Three([body.slice(..part.value.start), new, body.slice(part.value.end..)]))
+            Ok(BodyPieces::Three([body.slice(..part.value.start), new, body.slice(part.value.end..)]))
         }
         None => {
             let mut field = FormWriter::over(form);
             field.text("model", model);
-            Ok(Pieces::Three([Bytes::new(), field.out.into(), body.clone()]))
+            Ok(BodyPieces::Three([Bytes::new(), field.out.into(), body.clone()]))
         }
     }
 }

@@ -25,7 +25,7 @@ pub enum Broken {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     Event,
     /// A modelled error: its name is that of the exception, its payload JSON.
     Exception,
@@ -35,7 +35,7 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// `contentBlockDelta`, `throttlingException`; empty when the frame does not say.
     pub name: String,
     pub payload: Bytes,
@@ -89,13 +89,13 @@ impl Frame {
         let payload = message.payload().clone();
         match said(":message-type").as_deref() {
             Some("exception") => {
-                Self { kind: Kind::Exception, name: said(":exception-type").unwrap_or_default(), payload }
+                Self { kind: FrameKind::Exception, name: said(":exception-type").unwrap_or_default(), payload }
             }
             Some("error") => {
                 let payload = said(":error-message").map_or(payload, Bytes::from);
-                Self { kind: Kind::Error, name: said(":error-code").unwrap_or_default(), payload }
+                Self { kind: FrameKind::Error, name: said(":error-code").unwrap_or_default(), payload }
             }
-            _ => Self { kind: Kind::Event, name: said(":event-type").unwrap_or_default(), payload },
+            _ => Self { kind: FrameKind::Event, name: said(":event-type").unwrap_or_default(), payload },
         }
     }
 }
@@ -135,9 +135,9 @@ pub(crate) mod tests {
     fn frames_end_where_they_say() {
         let bytes = [frame("event", "messageStart", b"{}"), frame("exception", "throttlingException", b"{\"m\":1}")];
         let expected = vec![
-            Frame { kind: Kind::Event, name: "messageStart".into(), payload: Bytes::from_static(b"{}") },
+            Frame { kind: FrameKind::Event, name: "messageStart".into(), payload: Bytes::from_static(b"{}") },
             Frame {
-                kind: Kind::Exception,
+                kind: FrameKind::Exception,
                 name: "throttlingException".into(),
                 payload: Bytes::from_static(b"{\"m\":1}"),
             },
@@ -158,7 +158,7 @@ pub(crate) mod tests {
         let mut bytes = Vec::new();
         write_message_to(&message, &mut bytes).expect("a frame");
         let payload = Bytes::from_static(b"An internal server error occurred");
-        assert_eq!(all(&[&bytes]), Ok(vec![Frame { kind: Kind::Error, name: "InternalError".into(), payload }]));
+        assert_eq!(all(&[&bytes]), Ok(vec![Frame { kind: FrameKind::Error, name: "InternalError".into(), payload }]));
     }
 
     #[test]

@@ -6,14 +6,14 @@ pub(crate) mod embeddings;
 pub(crate) mod media;
 pub(crate) mod models;
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::without_json;
 use crate::failure::ProviderError;
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use serde_json::Value;
 
@@ -54,11 +54,16 @@ impl Adapter for Gemini {
         Some(Endpoint { path: path.into(), headers: &[] })
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         match call.operation {
             Operation::ListModels => {
                 let path = call.query.map(|query| format!("/v1beta/models?{query}"));
-                Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+                Ok(ProviderRequest {
+                    path,
+                    headers: Vec::new(),
+                    body: BodyPieces::One(Bytes::new()),
+                    adjusted: Vec::new(),
+                })
             }
             Operation::Embeddings => {
                 let model = named(call)?;
@@ -82,7 +87,7 @@ impl Adapter for Gemini {
         }
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         Ok(versioned(raw::request(call)))
     }
 
@@ -90,7 +95,7 @@ impl Adapter for Gemini {
         model_place::google(call)
     }
 
-    fn spellings(&self, model: &str, _settings: &Settings) -> Vec<String> {
+    fn spellings(&self, model: &str, _settings: &CloudSettings) -> Vec<String> {
         model.strip_prefix("models/").map(str::to_owned).into_iter().collect()
     }
 
@@ -119,7 +124,7 @@ impl Adapter for Gemini {
 
 /// All of Google's addresses begin with a version. A client that asks for `/v1/models/…:generateContent` at the root of the
 /// gateway asks for the first one, which stands for the gateway's own routes here and is taken off on the way.
-fn versioned(mut asked: Outgoing) -> Outgoing {
+fn versioned(mut asked: ProviderRequest) -> ProviderRequest {
     let bare = |path: &&String| ["/models/", "/tunedModels/"].iter().any(|start| path.starts_with(start));
     if let Some(path) = asked.path.as_ref().filter(bare) {
         asked.path = Some(["/v1", path].concat());
@@ -128,15 +133,15 @@ fn versioned(mut asked: Outgoing) -> Outgoing {
 }
 
 /// A body for Gemini and what became of the client's.
-pub(crate) struct Made {
+pub(crate) struct GeminiRequestBody {
     pub(crate) body: Vec<u8>,
     pub(crate) adjusted: Vec<&'static str>,
 }
 
-impl Made {
-    pub(crate) fn to(self, path: String) -> Outgoing {
-        let body = Pieces::One(self.body.into());
-        Outgoing { path: Some(path), headers: Vec::new(), body, adjusted: self.adjusted }
+impl GeminiRequestBody {
+    pub(crate) fn to(self, path: String) -> ProviderRequest {
+        let body = BodyPieces::One(self.body.into());
+        ProviderRequest { path: Some(path), headers: Vec::new(), body, adjusted: self.adjusted }
     }
 }
 

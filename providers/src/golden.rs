@@ -13,11 +13,11 @@
 
 mod replay;
 
-use crate::adapter::{Adapter, Call, Outgoing};
+use crate::adapter::{Adapter, Call, ProviderRequest};
 use crate::{Raw, adapter, compat, edit, registry};
 use bytes::Bytes;
 use gateway_domain::catalog::AuthStyle;
-use gateway_domain::cloud::{Settings, base_url, setting};
+use gateway_domain::cloud::{CloudSettings, base_url, setting};
 use gateway_domain::form::ClientForm;
 use gateway_domain::money::PicoRate;
 use gateway_domain::operation::route;
@@ -36,7 +36,7 @@ const NOW_MS: i64 = 1_750_000_000_123;
 const NEEDED: &[&str] = &["unary", "stream", "tool-call", "error"];
 
 #[derive(Deserialize)]
-struct Asked {
+struct GoldenRequest {
     #[serde(default = "post")]
     method: String,
     path: String,
@@ -72,11 +72,11 @@ fn ok() -> u16 {
 struct GoldenPeek {
     #[serde(default)]
     stream: bool,
-    stream_options: Option<Options>,
+    stream_options: Option<GoldenStreamOptions>,
 }
 
 #[derive(Deserialize)]
-struct Options {
+struct GoldenStreamOptions {
     #[serde(default)]
     include_usage: bool,
 }
@@ -84,18 +84,18 @@ struct Options {
 struct GoldenCase {
     dir: PathBuf,
     provider: String,
-    asked: Asked,
+    asked: GoldenRequest,
     body: Bytes,
     form: Option<ClientForm>,
-    settings: Settings,
+    settings: CloudSettings,
 }
 
 impl GoldenCase {
     fn read(provider: &str, dir: PathBuf) -> Self {
         let text = fs::read_to_string(dir.join("call.json")).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-        let asked: Asked = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        let asked: GoldenRequest = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
         let body = asked.body.as_ref().map_or_else(Bytes::new, |raw| Bytes::copy_from_slice(raw.get().as_bytes()));
-        let mut settings = Settings::default();
+        let mut settings = CloudSettings::default();
         for (name, value) in &asked.settings {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             settings.set(setting(name).expect("a setting"), text).expect("a valid setting");
@@ -168,7 +168,7 @@ fn written(fields: &[Vec<String>]) -> (Bytes, Option<ClientForm>) {
 }
 
 /// Method, address, headers in order, body: as it would go over the wire.
-fn request_text(case: &GoldenCase, adapter: &dyn Adapter, call: &Call<'_>, out: &Outgoing) -> String {
+fn request_text(case: &GoldenCase, adapter: &dyn Adapter, call: &Call<'_>, out: &ProviderRequest) -> String {
     let info = adapter.info();
     let endpoint = adapter.endpoint(call.operation, call.dialect).expect("served");
     let mut headers: Vec<String> = endpoint.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();

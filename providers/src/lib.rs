@@ -48,7 +48,8 @@ mod vertex;
 mod wire;
 
 pub use adapter::{
-    Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, ResponseKeeping, StreamTranslator,
+    Adapter, BodyPieces, Call, Ending, Endpoint, Failure, Progress, ProviderRequest, Reply, ResponseKeeping,
+    StreamTranslator,
 };
 pub use answer::{MadeId, in_band, made_events};
 pub use compat::response_usage;

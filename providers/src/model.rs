@@ -1,6 +1,6 @@
 //! Asks for another model than the body does, without copying the body.
 
-use crate::adapter::{Call, Pieces};
+use crate::adapter::{BodyPieces, Call};
 use crate::edit;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
@@ -15,18 +15,20 @@ pub(crate) fn changed(call: &Call<'_>, model: Option<&str>) -> Result<Option<Str
 
 /// The body with `model` in its place and `extra` (further members, comma first) right behind it, so that one
 /// piece carries both changes. Without a model in the body there is no such place and `extra` must be empty.
-pub(crate) fn replaced(call: &Call<'_>, model: Option<String>, extra: &'static str) -> Result<Pieces, Fault> {
+pub(crate) fn replaced(call: &Call<'_>, model: Option<String>, extra: &'static str) -> Result<BodyPieces, Fault> {
     let Some(span) = call.model_span.clone() else {
-        let Some(model) = model.filter(|_| !call.body.is_empty()) else { return Ok(Pieces::One(call.body.clone())) };
+        let Some(model) = model.filter(|_| !call.body.is_empty()) else {
+            return Ok(BodyPieces::One(call.body.clone()));
+        };
         let named = edit::set_top_level(call.body, &[("model", Some(&model))]);
-        return named.map(Pieces::One).map_err(|e| not_an_object(&e));
+        return named.map(BodyPieces::One).map_err(|e| not_an_object(&e));
     };
     let (cut, new) = match (model, extra) {
-        (None, "") => return Ok(Pieces::One(call.body.clone())),
+        (None, "") => return Ok(BodyPieces::One(call.body.clone())),
         (None, extra) => (span.end, Bytes::from_static(extra.as_bytes())),
         (Some(model), extra) => (span.start, Bytes::from(model + extra)),
     };
-    Ok(Pieces::Three([call.body.slice(..cut), new, call.body.slice(span.end..)]))
+    Ok(BodyPieces::Three([call.body.slice(..cut), new, call.body.slice(span.end..)]))
 }
 
 pub(crate) fn not_an_object(error: &serde_json::Error) -> Fault {

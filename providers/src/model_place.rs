@@ -1,7 +1,7 @@
 //! Where a call that goes up as it came names its model: in its path, its query or its body. What an address says
 //! beats the body, since it is what the provider goes by. Reads addresses only; whose they are is the adapters' to say.
 
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::path::decoded;
 
 /// A call that goes up as it came, as far as its head tells.
@@ -11,7 +11,7 @@ pub struct Untouched<'a> {
     pub tail: &'a str,
     /// The query, without its `?`.
     pub query: Option<&'a str>,
-    pub settings: &'a Settings,
+    pub settings: &'a CloudSettings,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

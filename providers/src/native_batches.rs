@@ -16,7 +16,7 @@ pub use openai::{OPENAI_BATCHES, passed_batches};
 
 use bytes::Bytes;
 use gateway_domain::Operation;
-use gateway_domain::cloud::{CloudService, Settings, vertex_project};
+use gateway_domain::cloud::{CloudService, CloudSettings, vertex_project};
 use gateway_domain::money::NanoUsd;
 use http::Method;
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ pub struct BatchPlace {
 }
 
 impl BatchPlace {
-    pub fn of(settings: &Settings) -> Self {
+    pub fn of(settings: &CloudSettings) -> Self {
         let bucket = settings.get("aws_s3_bucket").or_else(|| settings.get("vertex_storage_bucket_name"));
         let located = settings.get("vertex_region").and_then(|region| Some((vertex_project(settings)?, region)));
         let project = located.map(|(project, region)| format!("projects/{project}/locations/{region}"));

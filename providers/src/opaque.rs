@@ -8,7 +8,7 @@ const MARK: &str = "gw1.";
 
 /// What an opaque text is, for dialects that have one place for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OpaqueKind {
     /// The signature of reasoning that is told in clear beside it; empty when the provider signs nothing.
     Signature,
     /// Reasoning that is not told.
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     Call,
 }
 
-impl Kind {
+impl OpaqueKind {
     const ALL: [Self; 3] = [Self::Signature, Self::Redacted, Self::Call];
 
     const fn letter(self) -> char {
@@ -32,7 +32,7 @@ impl Kind {
 /// An opaque text as it came from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Opened<'a> {
-    Own(Kind, Cow<'a, str>),
+    Own(OpaqueKind, Cow<'a, str>),
     /// Made by another credential: it must not be sent.
     Foreign,
     /// It has no stamp: the client has it from elsewhere, and answers for it.
@@ -40,7 +40,7 @@ pub(crate) enum Opened<'a> {
 }
 
 /// `origin` is [`crate::Call::origin`].
-pub(crate) fn stamp(origin: u64, kind: Kind, text: &str) -> String {
+pub(crate) fn stamp(origin: u64, kind: OpaqueKind, text: &str) -> String {
     format!("{MARK}{origin:016x}.{}.{text}", kind.letter())
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn open(origin: u64, text: Cow<'_, str>) -> Opened<'_> {
     let Some(rest) = text.strip_prefix(MARK) else { return Opened::Bare(text) };
     let mut parts = rest.splitn(3, '.');
     let (made_by, letter, payload) = (parts.next(), parts.next(), parts.next());
-    let kind = Kind::ALL.into_iter().find(|kind| letter.is_some_and(|l| l.chars().eq([kind.letter()])));
+    let kind = OpaqueKind::ALL.into_iter().find(|kind| letter.is_some_and(|l| l.chars().eq([kind.letter()])));
     let (Some(made_by), Some(kind), Some(payload)) = (made_by, kind, payload) else { return Opened::Foreign };
     if u64::from_str_radix(made_by, 16) != Ok(origin) {
         return Opened::Foreign;
@@ -70,13 +70,13 @@ mod tests {
 
     #[test]
     fn only_the_maker_gets_it_back() {
-        for kind in Kind::ALL {
+        for kind in OpaqueKind::ALL {
             let stamped = stamp(0xab, kind, "a.b=");
             assert_eq!(open(0xab, stamped.as_str().into()), Opened::Own(kind, "a.b=".into()));
             assert_eq!(open(0xac, stamped.into()), Opened::Foreign);
         }
         assert_eq!(open(1, "EqoB".into()), Opened::Bare("EqoB".into()));
         assert_eq!(open(1, "gw1.nonsense".into()), Opened::Foreign);
-        assert_eq!(open(1, stamp(1, Kind::Signature, "").into()), Opened::Own(Kind::Signature, "".into()));
+        assert_eq!(open(1, stamp(1, OpaqueKind::Signature, "").into()), Opened::Own(OpaqueKind::Signature, "".into()));
     }
 }

@@ -2,8 +2,8 @@
 //! which models on dedicated clusters are reached by. It is spoken where a setting asks for it; else chat is OpenAI's, and
 //! everything beside chat is the row's either way.
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
-use crate::compat::{Row, row};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
+use crate::compat::{CompatRow, row};
 use crate::convert::chat::{self, ChatForm};
 use crate::convert::oracle::{self, ApiFormat};
 use crate::convert::steps::from_oracle::OracleReader;
@@ -13,7 +13,7 @@ use crate::shapes::Object;
 use crate::translate::{self, EventError, Stream};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub(crate) struct OracleChat;
 pub(crate) static ORACLE_CHAT: OracleChat = OracleChat;
 
 /// Whether chat is to be called in Oracle's own way.
-pub(crate) fn is_asked_for(settings: &Settings) -> bool {
+pub(crate) fn is_asked_for(settings: &CloudSettings) -> bool {
     settings.get(MODE).or(settings.get(FORMAT)).is_some()
 }
 
@@ -90,7 +90,7 @@ fn is_chat(operation: Operation) -> bool {
 }
 
 impl OracleChat {
-    fn row(&self) -> &'static &'static Row {
+    fn row(&self) -> &'static &'static CompatRow {
         // Found by a name that the table has; the first row could stand there only if somebody took that name away.
         row(SLUG).unwrap_or(&crate::compat::ROWS[0])
     }
@@ -126,7 +126,7 @@ impl Adapter for OracleChat {
         }
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if !is_chat(call.operation) {
             return self.row().request(call);
         }
@@ -136,8 +136,8 @@ impl Adapter for OracleChat {
         let mut made = oracle::request(format(call, model), &asked.body, model, call.stream)?;
         made.adjusted.extend(asked.adjusted);
         body.raw("chatRequest", &made.body);
-        let body = Pieces::One(body.written());
-        Ok(Outgoing { path: Some(path(call, "chat")), headers: Vec::new(), body, adjusted: made.adjusted })
+        let body = BodyPieces::One(body.written());
+        Ok(ProviderRequest { path: Some(path(call, "chat")), headers: Vec::new(), body, adjusted: made.adjusted })
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -6,7 +6,7 @@ use crate::failure;
 use crate::sse::{self, Framer};
 use crate::tap::alike::{Fit, Shapes};
 use crate::tap::{self, TextPlace};
-use crate::tokens::Said;
+use crate::tokens::StreamedText;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Operation, Usage};
@@ -16,24 +16,24 @@ use std::ops::Range;
 
 /// What is known of a stream so far.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReplyStreamState {
     pub(crate) progress: Progress,
     pub(crate) usage: Option<Usage>,
     pub(crate) model: Option<String>,
     /// The last counts have not come, only those of the prompt.
     pub(crate) uncounted: bool,
-    pub(crate) said: Said,
+    pub(crate) said: StreamedText,
     pub(crate) failed: Option<String>,
 }
 
-impl Seen {
+impl ReplyStreamState {
     pub(crate) fn new() -> Self {
         Self {
             progress: Progress::Quiet,
             usage: None,
             model: None,
             uncounted: false,
-            said: Said::default(),
+            said: StreamedText::default(),
             failed: None,
         }
     }
@@ -63,7 +63,7 @@ impl Seen {
 
 /// What becomes of one event.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum EventVerdict {
     Pass,
     /// Passes an event that says nothing but text in an answer to this operation: one that differs from it in its text
     /// alone passes unread.
@@ -75,7 +75,7 @@ pub(crate) enum Verdict {
 
 /// How the events of one dialect are read.
 pub(crate) trait Grammar: Send {
-    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict;
+    fn read(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict;
     /// Whether texts are counted as they pass.
     fn counts_texts(&self) -> bool {
         true
@@ -98,7 +98,7 @@ pub(crate) struct Passthrough<G> {
     slug: &'static str,
     grammar: G,
     framer: Framer,
-    seen: Seen,
+    seen: ReplyStreamState,
     /// Shapes of the events so far that said nothing but text.
     shapes: Shapes,
     /// Where texts stand in what the last push gave.
@@ -109,7 +109,7 @@ pub(crate) struct Passthrough<G> {
 
 impl<G: Grammar> Passthrough<G> {
     pub(crate) fn new(slug: &'static str, grammar: G) -> Self {
-        let (framer, seen, shapes) = (Framer::default(), Seen::new(), Shapes::default());
+        let (framer, seen, shapes) = (Framer::default(), ReplyStreamState::new(), Shapes::default());
         Self { slug, grammar, framer, seen, shapes, texts: Vec::new(), due: Bytes::new() }
     }
 
@@ -149,18 +149,18 @@ impl<G: Grammar> Passthrough<G> {
             let range = at..at + sse::event_len(rest).unwrap_or(rest.len());
             at = range.end;
             match self.grammar.read(&whole[range.clone()], &mut self.seen) {
-                Verdict::Pass => out.keep(range),
-                Verdict::Text(operation) => {
+                EventVerdict::Pass => out.keep(range),
+                EventVerdict::Text(operation) => {
                     let fit = self.learn(operation, &whole[range.clone()]);
                     self.texts.extend(fit.map(|fit| place(&fit, out.len())));
                     out.keep(range);
                 }
-                Verdict::Hide => {}
-                Verdict::Fail(failure) if self.seen.quiet() => {
+                EventVerdict::Hide => {}
+                EventVerdict::Fail(failure) if self.seen.quiet() => {
                     self.due = out.take();
                     return Err(failure);
                 }
-                Verdict::Fail(failure) => {
+                EventVerdict::Fail(failure) => {
                     if self.grammar.errors_pass() {
                         out.keep(range);
                     } else {

@@ -2,15 +2,15 @@
 //! (<https://docs.perplexity.ai/docs/agent-api/migrate-from-sonar>). Names of Sonar lead to what took their place, and
 //! answers name their sources where Sonar's did.
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
-use crate::compat::{Row, Serves, answer_by_responses};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
+use crate::compat::{CompatRow, Serves, answer_by_responses};
 use crate::convert::asked::{self, refused};
 use crate::convert::chat::{self as chat_request};
 use crate::convert::responses::from_chat::{self, ResponsesAsk, ResponsesRoom};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::translate::Stream;
 use crate::wire::tree::Tree;
-use crate::wire::{Text, chat};
+use crate::wire::{JsonStr, chat};
 use bytes::Bytes;
 use gateway_domain::Operation::{ChatCompletions, Embeddings, Messages, Responses};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -22,10 +22,10 @@ const SLUG: &str = "perplexity-ai";
 const NAME: &str = "Perplexity AI";
 
 /// What it serves in OpenAI's form.
-static OPEN: Row = Row {
+static OPEN: CompatRow = CompatRow {
     serves: Serves::of(&[Responses, Embeddings]),
     prefix: "/v1",
-    ..Row::at(SLUG, NAME, Some("https://api.perplexity.ai"), AuthStyle::Bearer)
+    ..CompatRow::at(SLUG, NAME, Some("https://api.perplexity.ai"), AuthStyle::Bearer)
 };
 
 const ROOM: ResponsesRoom = ResponsesRoom { provider: "Perplexity", tuning: false, files: false, text: false };
@@ -48,7 +48,7 @@ impl Adapter for Perplexity {
         matches!(operation, ChatCompletions | Messages)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         match call.operation {
             ChatCompletions | Messages => by_responses(call),
             Responses => (&OPEN).request(&Call { model: call.model.map(|model| place(model).model), ..call.clone() }),
@@ -56,7 +56,7 @@ impl Adapter for Perplexity {
         }
     }
 
-    fn spellings(&self, model: &str, _settings: &gateway_domain::cloud::Settings) -> Vec<String> {
+    fn spellings(&self, model: &str, _settings: &gateway_domain::cloud::CloudSettings) -> Vec<String> {
         let theirs = place(model).model;
         if theirs == model { Vec::new() } else { vec![theirs.to_owned()] }
     }
@@ -118,7 +118,7 @@ struct SonarFields<'a> {
     #[serde(borrow)]
     web_search_options: Option<SearchOptions<'a>>,
     #[serde(borrow)]
-    language_preference: Option<Text<'a>>,
+    language_preference: Option<JsonStr<'a>>,
     disable_search: Option<bool>,
     return_images: Option<bool>,
     return_related_questions: Option<bool>,
@@ -132,9 +132,9 @@ struct SearchOptions<'a> {
     search_context_size: Option<&'a RawValue>,
 }
 
-fn by_responses(call: &Call<'_>) -> Result<Outgoing, Fault> {
+fn by_responses(call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
-    let ask: chat::Request<'_> = asked::parsed(&asked.body)?;
+    let ask: chat::ChatRequest<'_> = asked::parsed(&asked.body)?;
     let own: SonarFields<'_> = asked::parsed(&asked.body)?;
     for (field, wanted) in
         [("return_images", own.return_images), ("return_related_questions", own.return_related_questions)]
@@ -155,7 +155,7 @@ fn by_responses(call: &Call<'_>) -> Result<Outgoing, Fault> {
     );
     adjusted.extend(asked.adjusted.iter().copied());
     let body = written(place.model, made)?;
-    Ok(Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body), adjusted })
+    Ok(ProviderRequest { path: None, headers: Vec::new(), body: BodyPieces::One(body), adjusted })
 }
 
 /// The body with its model in front.
@@ -206,6 +206,9 @@ mod tests {
         ] {
             assert_eq!((place(asked).model, place(asked).preset), (model, preset), "{asked}");
         }
-        assert_eq!(Perplexity.spellings("sonar-pro", gateway_domain::cloud::Settings::none()), ["perplexity/sonar"]);
+        assert_eq!(
+            Perplexity.spellings("sonar-pro", gateway_domain::cloud::CloudSettings::none()),
+            ["perplexity/sonar"]
+        );
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::adapter::Call;
 use crate::answer::ResponseEvent;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use gateway_domain::Operation;
 use memchr::memmem;
 use serde::Deserialize;
@@ -35,7 +35,7 @@ struct Worded<'a> {
 #[derive(Deserialize)]
 struct WantedFormat<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
 }
 
 /// Whether the client asks for it. Most bodies do not name it anywhere, and are not parsed for it.

@@ -2,18 +2,20 @@
 //! Bytes pass at once, whatever they are; usage is picked up from JSON that happens to carry it. Whether a call is of this
 //! kind is known above the adapters, and told by asking [`Raw`] in place of the adapter.
 
-use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::adapter::{
+    Adapter, BodyPieces, Call, Ending, Endpoint, Failure, Progress, ProviderRequest, Reply, StreamTranslator,
+};
 use crate::compat::drawn;
 use crate::failure::ProviderError;
 use crate::model_place::{ModelPlace, Untouched};
-use crate::passthrough::Seen;
+use crate::passthrough::ReplyStreamState;
 use crate::runs::{EndedRun, ToldRun};
 use crate::sse;
 use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage, served, told};
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::price::halves_pictures;
 use gateway_domain::usage::ServiceTier;
 use gateway_domain::{Dialect, Fault, NanoUsd, Operation, Usage};
@@ -85,7 +87,7 @@ impl Adapter for Raw<'_> {
         false
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         self.0.untouched(call)
     }
 
@@ -98,7 +100,7 @@ impl Adapter for Raw<'_> {
         self.0.model_place(call)
     }
 
-    fn spellings(&self, model: &str, settings: &Settings) -> Vec<String> {
+    fn spellings(&self, model: &str, settings: &CloudSettings) -> Vec<String> {
         self.0.spellings(model, settings)
     }
 
@@ -115,17 +117,17 @@ impl Adapter for Raw<'_> {
     }
 }
 
-pub(crate) fn request(call: &Call<'_>) -> Outgoing {
+pub(crate) fn request(call: &Call<'_>) -> ProviderRequest {
     let path = match call.query {
         Some(query) => [call.tail, "?", query].concat(),
         None => call.tail.to_owned(),
     };
-    Outgoing { path: Some(path), headers: Vec::new(), body: body(call), adjusted: Vec::new() }
+    ProviderRequest { path: Some(path), headers: Vec::new(), body: body(call), adjusted: Vec::new() }
 }
 
 /// All as it came, but that a model which names its provider (`@slug/model`) loses that name: it means nothing up there.
-fn body(call: &Call<'_>) -> Pieces {
-    let whole = || Pieces::One(call.body.clone());
+fn body(call: &Call<'_>) -> BodyPieces {
+    let whole = || BodyPieces::One(call.body.clone());
     let Some((span, model)) = call.model_span.clone().zip(call.model) else { return whole() };
     let written = call.body.get(span.clone()).and_then(|text| text.strip_prefix(b"\"@")?.strip_suffix(b"\""));
     let slug = written.and_then(|text| text.strip_suffix(model.as_bytes())?.strip_suffix(b"/"));
@@ -134,11 +136,11 @@ fn body(call: &Call<'_>) -> Pieces {
     }
     // The model's own name ends at the closing quotation mark; the `@slug/` before it is left out.
     let name = span.end - 1 - model.len()..span.end;
-    Pieces::Three([call.body.slice(..=span.start), call.body.slice(name), call.body.slice(span.end..)])
+    BodyPieces::Three([call.body.slice(..=span.start), call.body.slice(name), call.body.slice(span.end..)])
 }
 
 pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
-    let mut meter = Meter::new(call.dialect);
+    let mut meter = RawUsageMeter::new(call.dialect);
     // Gemini's stream without events is one array.
     match read::<Vec<&RawValue>>(body).filter(|_| body.trim_ascii_start().starts_with(b"[")) {
         Some(all) => all.iter().for_each(|one| meter.read(one.get().as_bytes())),
@@ -149,7 +151,7 @@ pub(crate) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
 
 /// What an answer of whatever kind says of its usage and its model, as far as money is concerned.
 pub fn overheard(dialect: Dialect, body: &[u8]) -> (Option<Usage>, Option<String>) {
-    let mut meter = Meter::new(dialect);
+    let mut meter = RawUsageMeter::new(dialect);
     meter.read(body);
     (meter.usage(), meter.model)
 }
@@ -161,18 +163,18 @@ fn failure(status: u16, body: &Bytes) -> Failure {
 
 /// Any JSON of a provider's, as far as money is concerned.
 #[derive(Deserialize)]
-struct Said<'a> {
+struct RawReplySummary<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     /// Gemini's names for both.
     #[serde(rename = "usageMetadata", borrow)]
     gemini_usage: Option<&'a RawValue>,
     #[serde(rename = "modelVersion", borrow)]
-    gemini_model: Option<Text<'a>>,
+    gemini_model: Option<JsonStr<'a>>,
     /// Anthropic's `message_start` has both in here; elsewhere it may be anything.
     #[serde(borrow)]
     message: Option<&'a RawValue>,
@@ -182,17 +184,17 @@ struct Said<'a> {
 }
 
 #[derive(Deserialize)]
-struct Inner<'a> {
+struct RawMessageStart<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
 }
 
 /// Adds up what the pieces of an answer report.
-struct Meter {
+struct RawUsageMeter {
     dialect: Dialect,
     openai: Option<Usage>,
     anthropic: AnthropicUsage,
@@ -202,14 +204,14 @@ struct Meter {
     run: Option<Box<EndedRun>>,
 }
 
-impl Meter {
+impl RawUsageMeter {
     fn new(dialect: Dialect) -> Self {
         Self { dialect, openai: None, anthropic: AnthropicUsage::default(), gemini: None, model: None, run: None }
     }
 
     fn read(&mut self, json: &[u8]) {
-        let Some(said) = read::<Said<'_>>(json) else { return };
-        let inner = said.message.or(said.response).and_then(|raw| read::<Inner<'_>>(raw.get().as_bytes()));
+        let Some(said) = read::<RawReplySummary<'_>>(json) else { return };
+        let inner = said.message.or(said.response).and_then(|raw| read::<RawMessageStart<'_>>(raw.get().as_bytes()));
         let model = said.model.or(said.gemini_model).or(inner.as_ref().and_then(|i| i.model.clone()));
         self.model = self.model.take().or(model.map(|m| m.0.into_owned()));
         if let Some(usage) = said.gemini_usage.and_then(|raw| read::<GeminiUsage>(raw.get().as_bytes())) {
@@ -248,8 +250,8 @@ impl Meter {
 
 /// Passes every chunk on and reads along, line by line.
 pub(crate) struct Relay {
-    meter: Meter,
-    seen: Seen,
+    meter: RawUsageMeter,
+    seen: ReplyStreamState,
     line: BytesMut,
     /// The line being read is too long; wait for its end.
     skipping: bool,
@@ -261,8 +263,15 @@ pub(crate) struct Relay {
 
 impl Relay {
     pub(crate) fn new(call: &Call<'_>) -> Self {
-        let meter = Meter::new(call.dialect);
-        Self { meter, seen: Seen::new(), line: BytesMut::new(), skipping: false, tail: *b"\n\n", head: Vec::new() }
+        let meter = RawUsageMeter::new(call.dialect);
+        Self {
+            meter,
+            seen: ReplyStreamState::new(),
+            line: BytesMut::new(),
+            skipping: false,
+            tail: *b"\n\n",
+            head: Vec::new(),
+        }
     }
 
     fn watch(&mut self, mut chunk: &[u8]) {

@@ -2,7 +2,7 @@
 //! its steps tell their shares of the same.
 //! <https://platform.openai.com/docs/api-reference/runs/object>
 
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use serde::Deserialize;
 
 /// A run that uses nothing more.
@@ -25,11 +25,11 @@ pub(crate) enum ToldRun {
 #[derive(Deserialize)]
 struct RunObject<'a> {
     #[serde(borrow)]
-    object: Option<Text<'a>>,
+    object: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    status: Option<Text<'a>>,
+    status: Option<JsonStr<'a>>,
     completed_at: Option<i64>,
     failed_at: Option<i64>,
     cancelled_at: Option<i64>,

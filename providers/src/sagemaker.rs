@@ -2,23 +2,23 @@
 //! behind `/openai/v1` it has OpenAI's chat, with the endpoint's name in the path where others name a model
 //! (<https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-openai-compatible.html>). Signs nothing itself.
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
-use crate::compat::Row;
+use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
+use crate::compat::CompatRow;
 use crate::model_place::{ModelPlace, Naming, Untouched};
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::Operation::{ChatCompletions, Messages, Proxy, Responses};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use http::{HeaderName, HeaderValue};
 
 const SLUG: &str = "sagemaker";
 
-static OPEN: Row = Row {
+static OPEN: CompatRow = CompatRow {
     old_limit: true,
     naming: Naming::Invoked("endpoints"),
-    ..Row::speaking_chat(SLUG, "Amazon SageMaker", AuthStyle::Bearer)
+    ..CompatRow::speaking_chat(SLUG, "Amazon SageMaker", AuthStyle::Bearer)
 };
 
 /// Settings that ride on headers of the runtime
@@ -54,18 +54,18 @@ impl Adapter for SageMaker {
         (&OPEN).translates(operation, dialect)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let name = endpoint(call)?;
         // What the container calls its model need not be what the endpoint is called; an empty name means whichever it has.
         let inner = call.settings.get("amzn_sagemaker_model_name").unwrap_or_default();
         let out = (&OPEN).request(&Call { model: Some(inner), query: None, ..call.clone() })?;
         let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();
         let path = format!("/endpoints/{name}/openai/v1/chat/completions{query}");
-        Ok(Outgoing { path: Some(path), headers: headers(call.settings), ..out })
+        Ok(ProviderRequest { path: Some(path), headers: headers(call.settings), ..out })
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        Ok(Outgoing { headers: headers(call.settings), ..raw::request(call) })
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
+        Ok(ProviderRequest { headers: headers(call.settings), ..raw::request(call) })
     }
 
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
@@ -101,7 +101,7 @@ fn endpoint<'c>(call: &Call<'c>) -> Result<&'c str, Fault> {
     })
 }
 
-fn headers(settings: &Settings) -> Vec<(HeaderName, HeaderValue)> {
+fn headers(settings: &CloudSettings) -> Vec<(HeaderName, HeaderValue)> {
     let value = |name| settings.get(name).and_then(|text| HeaderValue::from_str(text).ok());
     HEADERS.iter().filter_map(|(name, header)| Some((HeaderName::from_static(header), value(name)?))).collect()
 }

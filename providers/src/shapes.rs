@@ -34,14 +34,14 @@ pub(crate) use rerank::{
 };
 pub(crate) use speech::MINIMAX;
 
-use crate::adapter::{Call, Failure, Outgoing, Reply, StreamTranslator};
+use crate::adapter::{Call, Failure, ProviderRequest, Reply, StreamTranslator};
 use gateway_domain::{Fault, FaultKind};
 
 /// One operation of one provider.
 pub(crate) trait NativeShape: Sync + std::fmt::Debug {
     /// The path below the base URL, a template where the model decides. Empty: the provider's row has the path.
     fn path(&self) -> &'static str;
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault>;
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault>;
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &bytes::Bytes) -> Result<Reply, Failure>;
     /// The media type of an answer that is no JSON once it is translated.
     fn media(&self, _call: &Call<'_>) -> Option<&'static str> {

@@ -1,7 +1,7 @@
 //! Signatures of AWS's, version 4, on the final head and body of a request, or on a token that goes in their place. The
 //! clock is the caller's.
 
-use crate::adapter::Pieces;
+use crate::adapter::BodyPieces;
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::{
     PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation, SigningSettings,
@@ -26,7 +26,7 @@ pub struct Unsigned<'a> {
     pub host: &'a str,
     /// Further headers that the signature covers; values must be text.
     pub headers: Vec<(&'a str, &'a str)>,
-    pub body: &'a Pieces,
+    pub body: &'a BodyPieces,
 }
 
 /// The request has a form that cannot be signed; names the reason and no secret.
@@ -147,7 +147,7 @@ fn escape(text: &str, out: &mut String) {
 }
 
 /// SHA-256 in hexadecimal, without joining the pieces.
-fn digest(body: &Pieces) -> String {
+fn digest(body: &BodyPieces) -> String {
     let mut hash = Sha256::new();
     body.iter().for_each(|piece| hash.update(piece));
     hash.finalize().iter().fold(String::with_capacity(64), |mut out, byte| {
@@ -175,7 +175,7 @@ mod tests {
         let signing = Signing { region: "us-east-1".into(), service: "service" };
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160);
         let sign = |method, headers, body: &'static str| {
-            let body = Pieces::One(Bytes::from_static(body.as_bytes()));
+            let body = BodyPieces::One(Bytes::from_static(body.as_bytes()));
             let request = Unsigned { method, target: "/", host: "example.amazonaws.com", headers, body: &body };
             let signed = headers_of(&super::headers(request, &keys, &signing, now).expect("signed"));
             assert_eq!(signed[0], ("x-amz-date".to_owned(), "20150830T123600Z".to_owned()));

@@ -167,7 +167,7 @@ impl TextPlace {
 
 /// What stands next in a stream.
 #[derive(Debug)]
-pub enum Heard<'e> {
+pub enum TappedItem<'e> {
     /// A piece of one text and nothing else: an event like one before it.
     Text(HeardText<'e>),
     Event(TappedEvent),
@@ -194,24 +194,24 @@ impl Tap {
     }
 
     /// The event at `at` of whole events, as a translator gives them, and where the next one begins.
-    pub fn next<'e>(&mut self, events: &'e Bytes, at: usize) -> Result<(Heard<'e>, usize), Untappable> {
+    pub fn next<'e>(&mut self, events: &'e Bytes, at: usize) -> Result<(TappedItem<'e>, usize), Untappable> {
         let rest = &events[at..];
         if let Some(fit) = self.shapes.fit(rest) {
             if let (Some(number), TapDialect::Responses(responses)) = (fit.number, &mut self.dialect) {
                 responses.counted(number);
             }
             let end = at + fit.length;
-            return Ok((Heard::Text(HeardText { lane: fit.lane, text: fit.text, event: at..end }), end));
+            return Ok((TappedItem::Text(HeardText { lane: fit.lane, text: fit.text, event: at..end }), end));
         }
         let length = sse::event_len(rest).unwrap_or(rest.len());
         let event = self.one(events.slice(at..at + length))?;
         self.shapes.learn(&event);
-        Ok((Heard::Event(event), at + length))
+        Ok((TappedItem::Event(event), at + length))
     }
 
     /// What a translator tells of an event, by the places of all its texts, as if it had been heard here. `None`: this one
     /// wants to hear it itself.
-    pub fn told<'e>(&mut self, events: &'e Bytes, places: &[TextPlace]) -> Option<Heard<'e>> {
+    pub fn told<'e>(&mut self, events: &'e Bytes, places: &[TextPlace]) -> Option<TappedItem<'e>> {
         let place = places.first()?;
         match &mut self.dialect {
             TapDialect::Chat(chunks) => chunks.knows(place.lane.choice),
@@ -221,7 +221,7 @@ impl Tap {
         .then_some(())?;
         let event = place.event.clone();
         if places.len() == 1 && place.lane.kind != TextKind::Tool {
-            return Some(Heard::Text(HeardText { lane: place.lane, text: place.read(events)?, event }));
+            return Some(TappedItem::Text(HeardText { lane: place.lane, text: place.read(events)?, event }));
         }
         let bytes = events.get(event.clone()).map(|bytes| events.slice_ref(bytes))?;
         let text = |place: &TextPlace| {
@@ -230,7 +230,7 @@ impl Tap {
         };
         let texts: Vec<_> = places.iter().map(text).collect::<Option<_>>()?;
         let is_call = place.lane.kind == TextKind::Tool;
-        Some(Heard::Event(TappedEvent { bytes, texts, is_call, ..TappedEvent::default() }))
+        Some(TappedItem::Event(TappedEvent { bytes, texts, is_call, ..TappedEvent::default() }))
     }
 
     /// An event that was heard as a text before, with its places.

@@ -183,14 +183,14 @@ fn is_file(object: &serde_json::Map<String, Value>, key: &str, value: &Value) ->
 
 /// What a stream has said so far: all of its length, the beginning of its text.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct StreamedText {
     kept: Vec<u8>,
     chars: u64,
     /// The text is kept as it stands in JSON, escapes and all.
     escaped: bool,
 }
 
-impl Said {
+impl StreamedText {
     pub fn chars(&self) -> u64 {
         self.chars
     }
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn escapes_are_undone_before_the_count() {
-        let (mut plain, mut escaped) = (Said::default(), Said::default());
+        let (mut plain, mut escaped) = (StreamedText::default(), StreamedText::default());
         plain.push("a\n\"b\" caf\u{e9}");
         escaped.push_escaped(br#"a\n\"b\" "#, 6);
         escaped.push_escaped(br"caf\u00e9", 4);
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_long_stream_is_reckoned_from_its_beginning() {
-        let mut said = Said::default();
+        let mut said = StreamedText::default();
         for _ in 0..10_000 {
             said.push("some words ");
         }

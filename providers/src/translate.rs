@@ -1,16 +1,17 @@
-//! Answers of providers with a dialect of their own, for whatever the client speaks. A provider brings a [`Reader`]
-//! that makes steps of its events; the rest (framing, errors, progress, the client's dialect) is the same for all.
+//! Answers of providers with a dialect of their own, for whatever the client speaks. A provider brings an
+//! [`EventReader`] that makes steps of its events; the rest (framing, errors, progress, the client's dialect) is the
+//! same for all.
 
 use crate::adapter::{Call, Ending, Failure, Progress, Reply, StreamTranslator};
-use crate::answer::{ResponseEvent, Whole, Writer};
+use crate::answer::{ReplyCollector, ResponseEvent, StreamWriter};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::convert::steps::from_messages::MessageReader;
 use crate::failure::{self, ProviderError};
-use crate::passthrough::Seen;
+use crate::passthrough::ReplyStreamState;
 use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse::{self, Framer};
 use crate::tap::TextPlace;
-use crate::wire::messages::Message;
+use crate::wire::messages::MessagesResponse;
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Dialect, Operation, Usage};
@@ -32,7 +33,7 @@ impl EventError {
 }
 
 /// Reads the events of one answer. Knows nothing of clients.
-pub(crate) trait Reader: Send {
+pub(crate) trait EventReader: Send {
     /// Adds the steps that one event's data stands for; events that mean nothing add none.
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError>;
 
@@ -56,11 +57,11 @@ pub(crate) trait Reader: Send {
 }
 
 /// What a stream does with steps, however its events are framed.
-pub(crate) struct Flow {
+pub(crate) struct TranslatedStream {
     slug: &'static str,
     dialect: Dialect,
-    writer: Writer,
-    seen: Seen,
+    writer: StreamWriter,
+    seen: ReplyStreamState,
     /// Written by the push that ended in an error; it precedes the error if the client must be told after all.
     due: BytesMut,
     /// Where texts stand in what was written since the last push began.
@@ -69,10 +70,10 @@ pub(crate) struct Flow {
     promised: Option<PromisedJson>,
 }
 
-impl Flow {
+impl TranslatedStream {
     pub(crate) fn new(call: &Call<'_>, slug: &'static str) -> Self {
-        let writer = Writer::new(call, slug);
-        let (seen, due) = (Seen::new(), BytesMut::new());
+        let writer = StreamWriter::new(call, slug);
+        let (seen, due) = (ReplyStreamState::new(), BytesMut::new());
         Self { slug, dialect: call.dialect, writer, seen, due, texts: Vec::new(), promised: None }
     }
 
@@ -133,7 +134,7 @@ impl Flow {
     }
 
     /// What the client must know of text that is not what was promised.
-    pub(crate) fn no_json(&self, reader: &impl Reader) -> Failure {
+    pub(crate) fn no_json(&self, reader: &impl EventReader) -> Failure {
         failure::no_json(self.slug, reader.usage(), self.dialect)
     }
 
@@ -145,7 +146,7 @@ impl Flow {
         }
     }
 
-    /// Keeps what was written until [`Flow::abort`], or until nobody wants it.
+    /// Keeps what was written until [`TranslatedStream::abort`], or until nobody wants it.
     pub(crate) fn hold(&mut self, out: BytesMut) {
         self.due.unsplit(out);
         self.texts.clear();
@@ -171,7 +172,7 @@ impl Flow {
         self.seen.said.chars()
     }
 
-    pub(crate) fn ending(&self, reader: &impl Reader) -> Ending {
+    pub(crate) fn ending(&self, reader: &impl EventReader) -> Ending {
         let (usage, uncounted) = (reader.usage(), reader.uncounted());
         Ending { usage, uncounted, model: reader.model().map(str::to_owned), ..self.seen.ending() }
     }
@@ -181,15 +182,15 @@ impl Flow {
 pub(crate) struct Stream<R> {
     framer: Framer,
     reader: R,
-    flow: Flow,
+    flow: TranslatedStream,
 }
 
-impl<R: Reader> Stream<R> {
+impl<R: EventReader> Stream<R> {
     pub(crate) fn new(call: &Call<'_>, slug: &'static str, reader: R) -> Self {
-        Self { framer: Framer::default(), reader, flow: Flow::new(call, slug) }
+        Self { framer: Framer::default(), reader, flow: TranslatedStream::new(call, slug) }
     }
 
-    /// See [`Flow::holding_to`].
+    /// See [`TranslatedStream::holding_to`].
     #[must_use]
     pub(crate) fn holding_to(self, promised: Option<PromisedJson>) -> Self {
         Self { flow: self.flow.holding_to(promised), ..self }
@@ -219,7 +220,7 @@ impl<R: Reader> Stream<R> {
     }
 }
 
-impl<R: Reader> StreamTranslator for Stream<R> {
+impl<R: EventReader> StreamTranslator for Stream<R> {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
         match self.framer.push(chunk) {
             Ok(whole) => self.read(&whole),
@@ -280,12 +281,12 @@ pub fn streamed(call: &Call<'_>, slug: &'static str, body: &[u8]) -> Option<Byte
     match call.operation {
         Operation::ChatCompletions => ChatReader::default().completion(body, &mut steps).ok()?,
         Operation::Messages => {
-            message = read::<Message<'_>>(body)?;
+            message = read::<MessagesResponse<'_>>(body)?;
             MessageReader::default().message(&message, &mut steps);
         }
         _ => return None,
     }
-    let (mut writer, mut out) = (Writer::new(call, slug), BytesMut::with_capacity(body.len() * 2));
+    let (mut writer, mut out) = (StreamWriter::new(call, slug), BytesMut::with_capacity(body.len() * 2));
     let mut texts = Vec::new();
     steps.iter().for_each(|step| writer.write(step, &mut out, &mut texts));
     Some(out.freeze())
@@ -295,11 +296,11 @@ pub fn streamed(call: &Call<'_>, slug: &'static str, body: &[u8]) -> Option<Byte
 pub(crate) fn whole_as_promised(
     call: &Call<'_>,
     slug: &'static str,
-    reader: &impl Reader,
+    reader: &impl EventReader,
     steps: &[ResponseEvent<'_>],
 ) -> Result<Reply, Failure> {
     let Some(mut promised) = PromisedJson::of(call) else { return Ok(whole(call, slug, reader, steps)) };
-    let mut collected = Whole::new(call, slug);
+    let mut collected = ReplyCollector::new(call, slug);
     for step in steps {
         match promised.before(step) {
             Ok(text) => text.iter().for_each(|text| collected.take(text)),
@@ -313,8 +314,13 @@ pub(crate) fn whole_as_promised(
 }
 
 /// A whole answer from the steps that it stands for.
-pub(crate) fn whole(call: &Call<'_>, slug: &'static str, reader: &impl Reader, steps: &[ResponseEvent<'_>]) -> Reply {
-    let mut whole = Whole::new(call, slug);
+pub(crate) fn whole(
+    call: &Call<'_>,
+    slug: &'static str,
+    reader: &impl EventReader,
+    steps: &[ResponseEvent<'_>],
+) -> Reply {
+    let mut whole = ReplyCollector::new(call, slug);
     steps.iter().for_each(|step| whole.take(step));
     Reply { body: whole.write(), usage: reader.usage(), model: reader.model().map(str::to_owned) }
 }

@@ -2,16 +2,18 @@
 //! (<https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_generate.html>). For clients of
 //! completions; chat has Triton's front end for OpenAI's clients. Nobody tells what was used, so it is estimated.
 
-use crate::adapter::{Adapter, Call, Ending, Endpoint, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::adapter::{
+    Adapter, BodyPieces, Call, Ending, Endpoint, Failure, Progress, ProviderRequest, Reply, StreamTranslator,
+};
 use crate::answer::write_text;
-use crate::compat::{Row, safe};
+use crate::compat::{CompatRow, safe};
 use crate::failure::{self, ProviderError};
 use crate::model_place::{ModelPlace, Naming, Untouched};
-use crate::passthrough::Seen;
+use crate::passthrough::ReplyStreamState;
 use crate::sse::{self, Framer};
 use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::tokens;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Operation::{Completions, Proxy};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -23,7 +25,7 @@ use serde_json::{Map, Value, json};
 const SLUG: &str = "triton";
 
 /// Errors are read as those of OpenAI-like servers.
-static SERVER: Row = Row::at(SLUG, "NVIDIA Triton", None, AuthStyle::None);
+static SERVER: CompatRow = CompatRow::at(SLUG, "NVIDIA Triton", None, AuthStyle::None);
 
 const NAMES: Naming = Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"]);
 
@@ -72,9 +74,9 @@ struct Prompted<'a> {
 #[derive(Deserialize)]
 struct Generated<'a> {
     #[serde(borrow)]
-    text_output: Option<Text<'a>>,
+    text_output: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    model_name: Option<Text<'a>>,
+    model_name: Option<JsonStr<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
@@ -100,7 +102,7 @@ impl Adapter for Generate {
         }
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask: Prompted<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no completion request: {e}")))?;
         let model = call.model.filter(|model| safe(model) && !model.contains('/'));
@@ -125,7 +127,7 @@ impl Adapter for Generate {
         let says = |raw: Option<&RawValue>| speaks(raw) && raw.is_some_and(|raw| !matches!(raw.get(), "0" | "0.0"));
         let adjusted = tuning.into_iter().filter(|(_, raw)| says(*raw)).map(|(name, _)| name).collect();
         let path = Some(format!("/v2/models/{model}/{verb}"));
-        Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body), adjusted })
+        Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body), adjusted })
     }
 
     fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
@@ -162,7 +164,7 @@ impl Adapter for Generate {
         Box::new(GeneratedStream {
             framer: Framer::default(),
             frame: frame(call, call.model),
-            seen: Seen::new(),
+            seen: ReplyStreamState::new(),
             dialect: call.dialect,
             texts: Vec::new(),
         })
@@ -208,7 +210,7 @@ fn frame(call: &Call<'_>, model: Option<&str>) -> Value {
 struct GeneratedStream {
     framer: Framer,
     frame: Value,
-    seen: Seen,
+    seen: ReplyStreamState,
     dialect: Dialect,
     /// Where texts stand in what the last push gave.
     texts: Vec<TextPlace>,

@@ -10,7 +10,7 @@ mod pages;
 mod together;
 mod vertex;
 
-use crate::adapter::{Call, Endpoint, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply};
 use crate::failure;
 use ask::{TuningAsk, refused};
 use bytes::Bytes;
@@ -95,7 +95,7 @@ pub(crate) fn endpoint(slug: &str, operation: Operation) -> Option<Endpoint> {
     family(slug)?.serves(operation).then_some(Endpoint { path: "/fine_tuning".into(), headers: &[] })
 }
 
-pub(crate) fn request(slug: &'static str, call: &Call<'_>) -> Result<Outgoing, Fault> {
+pub(crate) fn request(slug: &'static str, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let unserved = || refused("model", "is of a family without fine-tuning jobs");
     let family = family(slug).ok_or_else(unserved)?;
     let made = match call.operation {
@@ -104,7 +104,12 @@ pub(crate) fn request(slug: &'static str, call: &Call<'_>) -> Result<Outgoing, F
         _ => family.look(call, &id_of(call)?)?,
     };
     let body = made.body.map_or_else(Bytes::new, |body| body.to_string().into());
-    Ok(Outgoing { path: Some(made.path), headers: Vec::new(), body: Pieces::One(body), adjusted: Vec::new() })
+    Ok(ProviderRequest {
+        path: Some(made.path),
+        headers: Vec::new(),
+        body: BodyPieces::One(body),
+        adjusted: Vec::new(),
+    })
 }
 
 pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

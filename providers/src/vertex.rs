@@ -6,19 +6,19 @@ mod place;
 mod rerank;
 mod speech;
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::anthropic;
-use crate::compat::{Row, StreamUsage};
+use crate::compat::{CompatRow, StreamUsage};
 use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
-use crate::gemini::{self, Made};
+use crate::gemini::{self, GeminiRequestBody};
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::{edit, model, promised_json, shapes, tuning};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
-use place::{Place, Publisher};
+use place::{Publisher, VertexModel};
 
 const SLUG: &str = "vertex-ai";
 
@@ -36,9 +36,9 @@ static INFO: ProviderInfo = ProviderInfo {
 };
 
 /// The parts of it that speak OpenAI.
-static OPEN: Row = Row::speaking_chat(SLUG, "Google Vertex AI", AuthStyle::Bearer);
+static OPEN: CompatRow = CompatRow::speaking_chat(SLUG, "Google Vertex AI", AuthStyle::Bearer);
 /// Mistral refuses what it does not know, here as at home.
-static MISTRAL: Row = Row { stream_usage: StreamUsage::Refuses, old_limit: true, ..OPEN };
+static MISTRAL: CompatRow = CompatRow { stream_usage: StreamUsage::Refuses, old_limit: true, ..OPEN };
 
 pub(crate) struct Vertex;
 
@@ -83,25 +83,30 @@ impl Adapter for Vertex {
         tuning::reshapes(SLUG, operation)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if self.reshapes(call.operation) {
             return tuning::request(SLUG, call);
         }
         if call.operation == Operation::ListModels {
             let path = call.query.map(|query| format!("/v1beta1/publishers/google/models?{query}"));
-            return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() });
+            return Ok(ProviderRequest {
+                path,
+                headers: Vec::new(),
+                body: BodyPieces::One(Bytes::new()),
+                adjusted: Vec::new(),
+            });
         }
         if call.operation == Operation::Rerank {
             return rerank::request(call);
         }
-        let place = Place::of(call)?;
+        let place = VertexModel::of(call)?;
         if speech::is_one(call) {
             return speech::request(call, &place);
         }
         match (place.publisher, call.operation) {
             (Publisher::Mistral, Operation::Ocr) => {
                 let body = shapes::asked_for_pages(&Call { model: Some(&place.name), ..call.clone() })?;
-                Ok(Outgoing {
+                Ok(ProviderRequest {
                     path: Some(place.model_path("rawPredict")),
                     headers: Vec::new(),
                     body,
@@ -115,11 +120,11 @@ impl Adapter for Vertex {
             (Publisher::Mistral | Publisher::Anthropic, _) => {
                 let named = Call { model: Some(&place.name), ..call.clone() };
                 let verb = if call.stream { "streamRawPredict" } else { "rawPredict" };
-                Ok(Outgoing { path: Some(place.model_path(verb)), ..(&MISTRAL).request(&named)? })
+                Ok(ProviderRequest { path: Some(place.model_path(verb)), ..(&MISTRAL).request(&named)? })
             }
             (Publisher::Meta | Publisher::Endpoint, _) => {
                 let named = Call { model: Some(&place.name), ..call.clone() };
-                Ok(Outgoing { path: Some(place.chat_path()), ..(&OPEN).request(&named)? })
+                Ok(ProviderRequest { path: Some(place.chat_path()), ..(&OPEN).request(&named)? })
             }
         }
     }
@@ -128,7 +133,7 @@ impl Adapter for Vertex {
         model_place::vertex(call)
     }
 
-    fn spellings(&self, model: &str, _settings: &Settings) -> Vec<String> {
+    fn spellings(&self, model: &str, _settings: &CloudSettings) -> Vec<String> {
         Publisher::spellings(model)
     }
 
@@ -200,7 +205,7 @@ fn publisher(call: &Call<'_>) -> Publisher {
     call.model.map_or(Publisher::Google, |model| Publisher::of(model).0)
 }
 
-fn google(call: &Call<'_>, place: &Place<'_>, operation: Operation) -> Result<Outgoing, Fault> {
+fn google(call: &Call<'_>, place: &VertexModel<'_>, operation: Operation) -> Result<ProviderRequest, Fault> {
     Ok(match operation {
         Operation::Embeddings => gemini::embeddings::predict(call.body)?.to(place.model_path("predict")),
         Operation::ImagesGenerate if imagen::is_one(&place.name) => {
@@ -215,15 +220,15 @@ fn google(call: &Call<'_>, place: &Place<'_>, operation: Operation) -> Result<Ou
 }
 
 /// Vertex AI counts what the prompt is made of, and refuses fields that only steer the answer.
-fn counting(call: &Call<'_>, place: &Place<'_>) -> Result<Made, Fault> {
+fn counting(call: &Call<'_>, place: &VertexModel<'_>) -> Result<GeminiRequestBody, Fault> {
     let made = gemini::chat::request(call, &place.name)?;
     let steering = [("toolConfig", None), ("safetySettings", None), ("cachedContent", None)];
     let body = edit::set_top_level(&made.body.into(), &steering).map_err(|e| model::not_an_object(&e))?;
-    Ok(Made { body: body.to_vec(), adjusted: made.adjusted })
+    Ok(GeminiRequestBody { body: body.to_vec(), adjusted: made.adjusted })
 }
 
 /// A Messages request as Vertex AI wants it: the model is in the path, a version in the body.
-fn claude(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
+fn claude(call: &Call<'_>, place: &VertexModel<'_>) -> Result<ProviderRequest, Fault> {
     let counts = call.operation == Operation::CountTokens;
     let (body, adjusted) = match call.operation {
         Operation::Messages | Operation::CountTokens => (call.body.clone(), Vec::new()),
@@ -253,5 +258,5 @@ fn claude(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
     } else {
         place.model_path(if call.stream { "streamRawPredict" } else { "rawPredict" })
     };
-    Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(body), adjusted })
+    Ok(ProviderRequest { path: Some(path), headers: Vec::new(), body: BodyPieces::One(body), adjusted })
 }

@@ -16,9 +16,9 @@ use std::borrow::Cow;
 
 /// A string borrowed from the JSON where it has no escapes (`Option<Cow<str>>` never borrows).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
+pub(crate) struct JsonStr<'a>(pub(crate) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for JsonStr<'a> {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);

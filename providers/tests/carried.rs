@@ -4,7 +4,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gateway_domain::cloud::{Settings, setting};
+use gateway_domain::cloud::{CloudSettings, setting};
 use gateway_domain::{Dialect, Operation};
 use gateway_providers::{Call, adapter};
 use http::Method;
@@ -113,7 +113,7 @@ fn outcome(slug: &str, more: &Value, mark: &str) -> String {
     let mut body = json!({ "model": model(slug), "messages": [{ "role": "user", "content": "Hi" }] });
     let (Some(body_map), Some(more)) = (body.as_object_mut(), more.as_object()) else { panic!("objects") };
     body_map.extend(more.clone());
-    let (body, mut settings) = (Bytes::from(body.to_string()), Settings::default());
+    let (body, mut settings) = (Bytes::from(body.to_string()), CloudSettings::default());
     for (name, value) in [("vertex_region", "global"), ("vertex_project_id", "p"), ("azure_resource_name", "r")] {
         settings.set(setting(name).expect("a setting"), value.to_owned()).expect("valid");
     }

@@ -4,7 +4,7 @@
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
 use bytes::Bytes;
-use gateway_domain::cloud::{Settings, setting};
+use gateway_domain::cloud::{CloudSettings, setting};
 use gateway_domain::{Dialect, Operation};
 use gateway_providers::{Adapter, Call, Failure, adapter};
 use http::{HeaderMap, Method};
@@ -69,7 +69,7 @@ fn with_call<T>(
     then: impl FnOnce(&dyn Adapter, &Call<'_>) -> T,
 ) -> T {
     let body = Bytes::from_static(br#"{"model":"m","input":"Hi","messages":[{"role":"user","content":"Hi"}]}"#);
-    let mut settings = Settings::default();
+    let mut settings = CloudSettings::default();
     for (name, value) in [
         ("vertex_region", "global"),
         ("vertex_project_id", "p"),

@@ -37,13 +37,13 @@ const OVERHEAD: &[f64] = &[
 const OWN_MILLIS: &[f64] = &[0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 100.0, 1e3];
 
 #[derive(Clone, Debug)]
-pub struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<Instruments>);
 
 /// A histogram of one part of the gateway's own work.
 type OwnStep = (Histogram, fn(&Steps) -> u64);
 
 #[derive(Debug)]
-struct Inner {
+struct Instruments {
     registry: Registry,
     requests: IntCounterVec,
     seconds: HistogramVec,
@@ -109,7 +109,7 @@ impl Loss {
 
 /// What the operator asks of the metrics.
 #[derive(Debug, Default)]
-pub struct Shape {
+pub struct MetricsOptions {
     /// Labels beyond those of the tables.
     pub extra: Vec<Label>,
     /// Labels with a fixed value that every metric has.
@@ -171,12 +171,12 @@ fn step_millis() -> Result<[OwnStep; 4], prometheus::Error> {
 }
 
 impl Metrics {
-    pub fn new(shape: Shape) -> Result<Self, prometheus::Error> {
-        let Shape { extra, constant, conventions } = shape;
+    pub fn new(shape: MetricsOptions) -> Result<Self, prometheus::Error> {
+        let MetricsOptions { extra, constant, conventions } = shape;
         let registry = Registry::new_custom(None, (!constant.is_empty()).then_some(constant))?;
         let all = with_extra(LABELS, &extra);
         let seconds: Vec<f64> = MILLIS.iter().map(|m| m / 1e3).collect();
-        let inner = Inner {
+        let inner = Instruments {
             requests: IntCounterVec::new(Opts::new("request_count", "Targets that were tried"), &all)?,
             seconds: histogram(
                 "http_request_duration_seconds",
@@ -356,7 +356,7 @@ impl Metrics {
     }
 }
 
-impl Inner {
+impl Instruments {
     fn register(&self) -> Result<(), prometheus::Error> {
         let all: Vec<Box<dyn prometheus::core::Collector>> = vec![
             Box::new(self.requests.clone()),

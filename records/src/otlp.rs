@@ -40,7 +40,7 @@ const SCHEMA: &str = "https://opentelemetry.io/schemas/1.40.0";
 
 /// Where telemetry is sent, with which headers, and how often.
 #[derive(Debug)]
-pub struct Target {
+pub struct OtlpTarget {
     /// Base URL: signals go to `/v1/traces` and `/v1/metrics` below it.
     pub endpoint: String,
     pub headers: HeaderMap,
@@ -54,7 +54,7 @@ pub struct Target {
     pub clock: fn() -> Timestamp,
 }
 
-impl Target {
+impl OtlpTarget {
     /// `headers` are `name=value` pairs with commas between them, as `OTEL_EXPORTER_OTLP_HEADERS` writes them.
     pub fn parse(
         endpoint: &str,
@@ -124,7 +124,7 @@ impl Fates {
 #[derive(Debug)]
 pub struct Exporter {
     queue: Receiver<Box<LogRecord>>,
-    target: Target,
+    target: OtlpTarget,
     outbound: Outbound,
     resource: Resource,
     fates: Arc<Fates>,
@@ -132,7 +132,11 @@ pub struct Exporter {
 }
 
 impl Otlp {
-    pub fn new(target: Target, outbound: Outbound, metrics: &Metrics) -> Result<(Self, Exporter), prometheus::Error> {
+    pub fn new(
+        target: OtlpTarget,
+        outbound: Outbound,
+        metrics: &Metrics,
+    ) -> Result<(Self, Exporter), prometheus::Error> {
         let (tx, rx) = channel(QUEUE);
         let fates = Arc::<Fates>::default();
         let otlp = Self { queue: tx, fates: fates.clone() };

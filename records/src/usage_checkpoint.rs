@@ -12,7 +12,7 @@ use gateway_domain::counters::{Charge, Counters, Keep, Slot};
 use gateway_domain::ports::{self, Fut, StoreError};
 use gateway_domain::record::{LogRecord, Position};
 use gateway_policies::{Delta, Ledger, Total};
-use gateway_store::{Count, Database, Part};
+use gateway_store::{ChargeSum, Count, Database};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -86,7 +86,7 @@ impl fmt::Debug for UsageCounting {
 
 /// What is about to be put into the database.
 struct TakenCounts {
-    parts: Vec<Part>,
+    parts: Vec<ChargeSum>,
     places: Vec<Position>,
     /// The place in the journal behind the last record.
     latest: Position,
@@ -95,7 +95,7 @@ struct TakenCounts {
 /// Sums that are not in the database yet.
 #[derive(Default)]
 struct PendingCounts {
-    parts: HashMap<Slot, Part>,
+    parts: HashMap<Slot, ChargeSum>,
     /// The place behind the last charge, in each segment of the journal.
     places: BTreeMap<u64, u64>,
     /// The place in the journal behind the last record.
@@ -110,7 +110,7 @@ struct PendingCounts {
 impl PendingCounts {
     fn charge(&mut self, charge: &Charge, after: Position) {
         let used = i64::try_from(charge.used).unwrap_or(i64::MAX);
-        self.add(Part {
+        self.add(ChargeSum {
             slot: charge.slot,
             ends: charge.ends,
             measured: charge.measured,
@@ -121,7 +121,7 @@ impl PendingCounts {
         self.places.insert(after.segment, after.offset);
     }
 
-    fn add(&mut self, part: Part) {
+    fn add(&mut self, part: ChargeSum) {
         match self.parts.get_mut(&part.slot) {
             Some(known) => {
                 known.used = known.used.saturating_add(part.used);
@@ -142,7 +142,7 @@ impl PendingCounts {
     }
 
     /// What could not be written waits for the next time.
-    fn put_back(&mut self, parts: Vec<Part>, places: Vec<Position>) {
+    fn put_back(&mut self, parts: Vec<ChargeSum>, places: Vec<Position>) {
         parts.into_iter().for_each(|part| self.add(part));
         for place in places {
             let at = self.places.entry(place.segment).or_insert(place.offset);
@@ -151,7 +151,7 @@ impl PendingCounts {
     }
 }
 
-impl ports::Ledger for UsageCheckpoint {
+impl ports::RecordLedger for UsageCheckpoint {
     fn settle(&self, records: &[LogRecord], after: &[Position]) {
         let mut pending = self.pending.lock();
         for (record, after) in records.iter().zip(after) {
@@ -299,7 +299,7 @@ impl UsageCheckpoint {
     }
 }
 
-const fn delta(part: &Part) -> Delta {
+const fn delta(part: &ChargeSum) -> Delta {
     Delta { slot: part.slot, ends: part.ends, keep: part.keep, used: part.used }
 }
 

@@ -17,7 +17,7 @@ use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
 use awaited::{AwaitedBatch, WhoseRecords};
 use gateway_domain::NanoUsd;
-use gateway_domain::ports::{Ledger, RecordAppend};
+use gateway_domain::ports::{RecordAppend, RecordLedger};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
 use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position};
 use gateway_domain::stranger::TurnedAway;
@@ -94,7 +94,7 @@ pub struct RecordPath {
     pub shipper: Shipper,
     pub store: Arc<dyn RecordAppend>,
     /// Counts what was recorded, for good.
-    pub ledger: Option<Arc<dyn Ledger>>,
+    pub ledger: Option<Arc<dyn RecordLedger>>,
     pub runtime: Handle,
     pub metrics: Metrics,
     pub access_log: bool,
@@ -142,7 +142,7 @@ struct WriterThread {
     awaited: Receiver<AwaitedBatch>,
     strangers: Option<Receiver<TurnedAway>>,
     journal: Journal,
-    ledger: Option<Arc<dyn Ledger>>,
+    ledger: Option<Arc<dyn RecordLedger>>,
     /// Told when there is something to ship.
     shipping: Thread,
     metrics: Metrics,

@@ -226,12 +226,12 @@ impl RunLog {
 mod tests {
     use super::*;
     use gateway_domain::ports::BlobBounds;
-    use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
+    use gateway_store::{DatabaseOptions, DatabaseUrl, MasterKey, RowBlobs, SealingVault};
 
     #[tokio::test]
     async fn a_log_that_another_run_closed_takes_nothing_more() {
         let url = DatabaseUrl::parse("sqlite::memory:").expect("a URL");
-        let database = gateway_store::open(&url, &Options::default()).await.expect("opens");
+        let database = gateway_store::open(&url, &DatabaseOptions::default()).await.expect("opens");
         let vault = Arc::new(SealingVault::new(&MasterKey::generate()));
         let blobs: Arc<dyn Blobs> = Arc::new(RowBlobs::new(database, vault, BlobBounds::default()));
         let [begun, late] = [1, 2].map(|n| blob(Uuid::from_u128(n), OrgId(Uuid::nil()), 0));

@@ -3,13 +3,13 @@
 
 use super::KeepError;
 use gateway_domain::Secret;
-use gateway_domain::config::{self, Context, Problem};
+use gateway_domain::config::{self, ConfigProblem, Context};
 use gateway_domain::egress::Trusted;
 use gateway_domain::id::ConfigId;
 use gateway_domain::ports::{History, Vault};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::config::SavedConfig as StoredConfig;
-use gateway_domain::snapshot::SavedConfig;
+use gateway_domain::snapshot::ConfigEntry;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl std::fmt::Debug for ConfigOfBatch {
 pub(crate) enum PinnedConfig {
     Request,
     None,
-    Saved(Arc<SavedConfig>),
+    Saved(Arc<ConfigEntry>),
 }
 
 /// Reads configs as they were.
@@ -99,9 +99,10 @@ impl PinnedConfigs {
         let known = |slug: &str| gateway_providers::catalog().provider(slug).is_some();
         let open = |text: &str| Some(Secret::new(text.to_owned()));
         let context = Context { known_provider: &known, trusted: &self.trusted, open: &open, saved: true };
-        let compiled = config::compile(document, &context)
-            .map_err(|problems| broken(slug, &problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ")))?;
-        Ok(PinnedConfig::Saved(Arc::new(SavedConfig {
+        let compiled = config::compile(document, &context).map_err(|problems| {
+            broken(slug, &problems.iter().map(ConfigProblem::line).collect::<Vec<_>>().join("; "))
+        })?;
+        Ok(PinnedConfig::Saved(Arc::new(ConfigEntry {
             id: ConfigId(id),
             slug: slug.as_str().into(),
             is_default: false,

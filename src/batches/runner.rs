@@ -4,7 +4,7 @@ use super::Batches;
 use super::road::LineRoad;
 use super::run::BatchRun;
 use crate::in_flight::InFlight;
-use crate::proxy::Budget;
+use crate::proxy::BufferBudget;
 use crate::runtime_config::ConfigHandle;
 use crate::writer::Records;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(crate) struct Runner {
     pub(crate) batches: Arc<Batches>,
     pub(crate) live: Arc<ConfigHandle>,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<BufferBudget>,
     pub(crate) records: Records,
     /// The id of this node, which is kept in its data folder.
     pub(crate) node: Arc<str>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const OVERHEAD: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct CacheEntry {
     pub(crate) status: u16,
     /// The only header of the answer that is its own and nobody else's.
     pub(crate) content_type: String,
@@ -22,7 +22,7 @@ pub(crate) struct Entry {
 
 /// The first line of an entry on the shared shelf; the body follows as it is.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct CacheEntryHead {
     status: u16,
     content_type: String,
     stream: bool,
@@ -31,14 +31,14 @@ struct Line {
     expires: i64,
 }
 
-impl Entry {
+impl CacheEntry {
     pub(crate) fn weight(&self) -> usize {
         OVERHEAD + self.body.len() + self.content_type.len() + self.model.as_ref().map_or(0, String::len)
     }
 
     /// `None` only when it cannot be written as JSON, which its types rule out.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let line = Line {
+        let line = CacheEntryHead {
             status: self.status,
             content_type: self.content_type.clone(),
             stream: self.stream,
@@ -55,7 +55,7 @@ impl Entry {
     /// `None` for what another version wrote, or for a damaged value: a miss, never an error.
     pub(crate) fn decode(bytes: Vec<u8>) -> Option<Self> {
         let end = memchr::memchr(b'\n', &bytes)?;
-        let line: Line = serde_json::from_slice(&bytes[..end]).ok()?;
+        let line: CacheEntryHead = serde_json::from_slice(&bytes[..end]).ok()?;
         Some(Self {
             status: line.status,
             content_type: line.content_type,

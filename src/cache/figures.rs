@@ -7,14 +7,14 @@ use prometheus::{IntGauge, Opts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(crate) struct Figures {
+pub(crate) struct CacheFigures {
     cache: Arc<AnswerCache>,
     bytes: IntGauge,
     most: IntGauge,
     collapsed: IntGauge,
 }
 
-impl Figures {
+impl CacheFigures {
     pub(crate) fn new(cache: Arc<AnswerCache>) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| IntGauge::with_opts(Opts::new(name, help));
         Ok(Self {
@@ -26,7 +26,7 @@ impl Figures {
     }
 }
 
-impl Collector for Figures {
+impl Collector for CacheFigures {
     fn desc(&self) -> Vec<&Desc> {
         [&self.bytes, &self.most, &self.collapsed].into_iter().flat_map(Collector::desc).collect()
     }

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 /// SHA-256 of all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key(pub(crate) [u8; 32]);
+pub(crate) struct CacheKey(pub(crate) [u8; 32]);
 
 pub(crate) struct KeyBuilder(Sha256);
 
@@ -41,7 +41,7 @@ impl KeyBuilder {
         self.part(&bytes)
     }
 
-    pub(crate) fn finish(self) -> Key {
-        Key(self.0.finalize().into())
+    pub(crate) fn finish(self) -> CacheKey {
+        CacheKey(self.0.finalize().into())
     }
 }

@@ -1,12 +1,12 @@
 //! The shared shelf in Redis: plain values with an expiry. Away or slow, every look is a miss.
 
-use super::{Key, Shared};
+use super::{CacheKey, SharedCache};
 use async_trait::async_trait;
 use gateway_store::Redis;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-fn name(key: &Key) -> String {
+fn name(key: &CacheKey) -> String {
     let mut name = String::with_capacity(80);
     name.push_str("gateway:answer:");
     for byte in key.0 {
@@ -17,14 +17,14 @@ fn name(key: &Key) -> String {
 }
 
 #[async_trait]
-impl Shared for Redis {
-    async fn get(&self, key: &Key) -> Option<Vec<u8>> {
+impl SharedCache for Redis {
+    async fn get(&self, key: &CacheKey) -> Option<Vec<u8>> {
         let mut command = redis::cmd("GET");
         command.arg(name(key));
         self.ask::<Option<Vec<u8>>>(&command).await.ok().flatten()
     }
 
-    async fn put(&self, key: &Key, value: Vec<u8>, keep: Duration) {
+    async fn put(&self, key: &CacheKey, value: Vec<u8>, keep: Duration) {
         let mut command = redis::cmd("SET");
         command.arg(name(key)).arg(value).arg("PX").arg(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
         if let Err(why) = self.ask::<()>(&command).await {

@@ -1,7 +1,7 @@
 //! One upstream call that several clients wait for. The first asks and tells the others what comes, piece by
 //! piece; it goes on after its own client left for as long as anybody follows.
 
-use super::{AnswerCache, Entry, Key};
+use super::{AnswerCache, CacheEntry, CacheKey};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::{Timestamp, Usage};
 use parking_lot::Mutex;
@@ -151,7 +151,7 @@ impl Drop for Follower {
 #[derive(Debug)]
 pub(crate) struct Leader {
     cache: Arc<AnswerCache>,
-    key: Key,
+    key: CacheKey,
     keep: Duration,
     /// `None`: nobody can follow.
     flight: Option<Arc<SingleFlight>>,
@@ -163,7 +163,12 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    pub(super) fn new(cache: Arc<AnswerCache>, key: Key, keep: Duration, flight: Option<Arc<SingleFlight>>) -> Self {
+    pub(super) fn new(
+        cache: Arc<AnswerCache>,
+        key: CacheKey,
+        keep: Duration,
+        flight: Option<Arc<SingleFlight>>,
+    ) -> Self {
         Self { cache, key, keep, flight, head: None, body: BytesMut::new(), told: 0, too_large: false }
     }
 
@@ -223,7 +228,7 @@ impl Leader {
     ) -> Option<Publication> {
         let kept = self.head.take().filter(|_| good && !self.too_large).map(|head| {
             let keep = i64::try_from(self.keep.as_micros()).unwrap_or(i64::MAX);
-            Arc::new(Entry {
+            Arc::new(CacheEntry {
                 status: head.status,
                 content_type: head.content_type,
                 body: std::mem::take(&mut self.body).freeze(),
@@ -260,9 +265,9 @@ impl Drop for Leader {
 /// An entry on its way to the shared shelf, to be sent when no client waits for it.
 #[derive(Debug)]
 pub(crate) struct Publication {
-    shared: Arc<dyn super::Shared>,
-    key: Key,
-    entry: Arc<Entry>,
+    shared: Arc<dyn super::SharedCache>,
+    key: CacheKey,
+    entry: Arc<CacheEntry>,
     keep: Duration,
 }
 

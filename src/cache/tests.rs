@@ -3,7 +3,7 @@
 use super::*;
 use bytes::Bytes;
 
-fn key(text: &str) -> Key {
+fn key(text: &str) -> CacheKey {
     let mut builder = KeyBuilder::new();
     builder.part(text.as_bytes());
     builder.finish()
@@ -17,7 +17,7 @@ fn head() -> AnswerHead {
 
 async fn lead(cache: &Arc<AnswerCache>, name: &str, now: i64) -> Leader {
     match cache.find(key(name), HOUR, false, Timestamp(now)).await {
-        Found::Leader(lead) => lead,
+        CacheOutcome::Leader(lead) => lead,
         other => panic!("{other:?}"),
     }
 }
@@ -31,7 +31,7 @@ async fn answer(cache: &Arc<AnswerCache>, name: &str, body: &[u8], good: bool) {
 
 async fn follow(cache: &Arc<AnswerCache>, name: &str) -> Follower {
     match cache.find(key(name), HOUR, false, Timestamp(0)).await {
-        Found::Follower(follow) => follow,
+        CacheOutcome::Follower(follow) => follow,
         other => panic!("{other:?}"),
     }
 }
@@ -57,12 +57,12 @@ async fn what_was_answered_is_found_until_it_expires() {
     let cache = AnswerCache::new(1 << 20, None);
     answer(&cache, "q", b"yes", true).await;
     match cache.find(key("q"), HOUR, false, Timestamp(1)).await {
-        Found::Hit(entry) => assert_eq!((&entry.body[..], entry.status), (&b"yes"[..], 200)),
+        CacheOutcome::Hit(entry) => assert_eq!((&entry.body[..], entry.status), (&b"yes"[..], 200)),
         other => panic!("{other:?}"),
     }
     let later = i64::try_from(HOUR.as_micros()).expect("fits");
     drop(lead(&cache, "q", later).await);
-    assert!(matches!(cache.find(key("q"), HOUR, true, Timestamp(1)).await, Found::Leader(_)), "a fresh call");
+    assert!(matches!(cache.find(key("q"), HOUR, true, Timestamp(1)).await, CacheOutcome::Leader(_)), "a fresh call");
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn a_leader_learns_when_the_last_follower_has_left() {
 
 #[test]
 fn entries_travel_to_the_shared_shelf_and_back() {
-    let entry = Entry {
+    let entry = CacheEntry {
         status: 200,
         content_type: "text/event-stream".into(),
         body: Bytes::from_static(b"data: 1\n\ndata: [DONE]\n\n"),
@@ -148,8 +148,8 @@ fn entries_travel_to_the_shared_shelf_and_back() {
         expires: Timestamp(7),
     };
     let bytes = entry.encode().expect("encodes");
-    assert_eq!(Entry::decode(bytes), Some(entry));
+    assert_eq!(CacheEntry::decode(bytes), Some(entry));
     for damaged in [&b""[..], b"no line", b"{}\nx", b"\n"] {
-        assert_eq!(Entry::decode(damaged.to_vec()), None);
+        assert_eq!(CacheEntry::decode(damaged.to_vec()), None);
     }
 }

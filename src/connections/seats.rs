@@ -28,7 +28,7 @@ pub(super) struct Desk {
 
 /// One connection's place, free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionSeat {
     seats: Arc<Seats>,
     desk: Arc<Desk>,
 }
@@ -66,17 +66,17 @@ impl Seats {
     }
 
     /// A place at this desk; `None` when all are taken.
-    pub(super) fn take(self: &Arc<Self>, desk: &Arc<Desk>) -> Option<Seat> {
+    pub(super) fn take(self: &Arc<Self>, desk: &Arc<Desk>) -> Option<ConnectionSeat> {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         desk.open.fetch_add(1, Ordering::Relaxed);
-        Some(Seat { seats: self.clone(), desk: desk.clone() })
+        Some(ConnectionSeat { seats: self.clone(), desk: desk.clone() })
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSeat {
     fn drop(&mut self) {
         self.desk.open.fetch_sub(1, Ordering::Relaxed);
         if self.seats.open.fetch_sub(1, Ordering::Relaxed) >= self.seats.most {

@@ -1,7 +1,7 @@
 //! One client's TCP connection, with small writes gathered: the head of an answer and its body leave in one. Reads are not
 //! buffered here, so that a connection that is silent holds nothing.
 
-use super::seats::Seat;
+use super::seats::ConnectionSeat;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use pingora::protocols::raw_connect::ProxyDigest;
@@ -30,11 +30,11 @@ pub(super) struct Socket {
     sent: usize,
     digest: Arc<SocketDigest>,
     /// Given back when the connection is closed, and not before.
-    _seat: Seat,
+    _seat: ConnectionSeat,
 }
 
 impl Socket {
-    pub(super) fn new(stream: std::net::TcpStream, peer: SocketAddr, seat: Seat) -> io::Result<Self> {
+    pub(super) fn new(stream: std::net::TcpStream, peer: SocketAddr, seat: ConnectionSeat) -> io::Result<Self> {
         let stream = TcpStream::from_std(stream)?;
         stream.set_nodelay(true)?;
         let digest = SocketDigest::from_raw_fd(stream.as_raw_fd());

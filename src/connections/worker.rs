@@ -3,7 +3,7 @@
 
 use super::head::Clocks;
 use super::link::Link;
-use super::seats::{Desk, Seat, Seats};
+use super::seats::{ConnectionSeat, Desk, Seats};
 use super::socket::Socket;
 use super::{http1, http2};
 use async_trait::async_trait;
@@ -28,7 +28,7 @@ const ROUND: Duration = Duration::from_secs(5);
 pub(super) struct Arrived {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
-    pub(super) seat: Seat,
+    pub(super) seat: ConnectionSeat,
 }
 
 /// What all connections of a worker share.

@@ -5,7 +5,7 @@ use super::{HookNotes, NotedRecord, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
 use crate::writer::{HookWords, Records};
 use gateway_domain::record::LogRecord;
-use gateway_guardrails::{Direction, Guardrail, HookResult, Run, Subject, Timing};
+use gateway_guardrails::{Direction, Guardrail, GuardrailSubject, HookResult, Run, Timing};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl BesideRunner {
         outside: &Arc<OutsideAnswers>,
         guardrails: Vec<Arc<Guardrail>>,
         guarded: &TargetGuards,
-        subject: Subject,
+        subject: GuardrailSubject,
     ) -> Option<BesideHooks> {
         let mut room = guarded.room.open();
         let bytes = subject.content.body().len() + subject.request.as_ref().map_or(0, |request| request.body().len());
@@ -166,7 +166,7 @@ impl Drop for Unsent {
 mod tests {
     use super::*;
     use crate::guardrails::fixture::{guarded, guardrail, outside};
-    use gateway_guardrails::Shape;
+    use gateway_guardrails::BodyShape;
     use serde_json::json;
 
     #[tokio::test]
@@ -174,10 +174,10 @@ mod tests {
         let (runner, outside, began) = (BesideRunner::new(Handle::current()), outside(), Instant::now());
         let checks = json!([{"id": "contains", "parameters": {"words": ["x"], "operator": "none"}}]);
         let rules = vec![guardrail(&checks, &json!({"async": true}))];
-        let target = guarded(rules.clone(), Shape::Chat);
+        let target = guarded(rules.clone(), BodyShape::Chat);
         let body = json!({"choices": [{"message": {"role": "assistant", "content": "fine"}}]}).to_string();
         let judge = |_| {
-            let subject = target.answering(body.clone().into(), Shape::Chat);
+            let subject = target.answering(body.clone().into(), BodyShape::Chat);
             runner.judge(&outside, rules.clone(), &target, subject)
         };
         let beside: Vec<BesideHooks> = (0..10_000).filter_map(judge).collect();

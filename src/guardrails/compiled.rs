@@ -8,8 +8,8 @@ use gateway_domain::egress::Trusted;
 use gateway_domain::id::GuardrailId;
 use gateway_domain::snapshot::{Org, SavedGuardrail};
 use gateway_domain::{Fault, FaultKind, OrgId};
-use gateway_guardrails::definition::{self, Entry, Setup};
-use gateway_guardrails::{Guardrail, Problem};
+use gateway_guardrails::definition::{self, CompileContext, ListedGuardrail};
+use gateway_guardrails::{Guardrail, GuardrailProblem};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use serde_json::{Map, Value};
@@ -45,7 +45,7 @@ pub(crate) struct ConfigGuards(Box<[ListedGuards]>);
 /// One list of a config.
 #[derive(Debug)]
 pub(crate) struct ListedGuards {
-    pub(crate) entries: Box<[Entry]>,
+    pub(crate) entries: Box<[ListedGuardrail]>,
     /// Differs where the text does.
     pub(crate) digest: [u8; 16],
 }
@@ -58,8 +58,8 @@ impl ConfigGuards {
     /// Names of saved guardrails, by slug or id.
     pub(crate) fn saved(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|list| &list.entries).filter_map(|entry| match entry {
-            Entry::Saved(name) => Some(name.as_str()),
-            Entry::Inline(_) => None,
+            ListedGuardrail::Saved(name) => Some(name.as_str()),
+            ListedGuardrail::Inline(_) => None,
         })
     }
 }
@@ -144,7 +144,7 @@ impl CompiledGuards {
         let most = if inline { INLINE_BYTES } else { SAVED_BYTES };
         let compile = move || {
             let credentials = |namespace: &str| signed_in(&org, namespace);
-            lists(&config.hooks, most, &Setup { credentials: &credentials, trusted: &trusted })
+            lists(&config.hooks, most, &CompileContext { credentials: &credentials, trusted: &trusted })
         };
         match self.find(name, compile).await? {
             KeptGuards::Config(guards) => Ok(guards),
@@ -162,7 +162,7 @@ impl CompiledGuards {
         let (meant, org, trusted) = (saved.clone(), org.clone(), self.trusted.clone());
         let compile = move || {
             let credentials = |namespace: &str| signed_in(&org, namespace);
-            let setup = Setup { credentials: &credentials, trusted: &trusted };
+            let setup = CompileContext { credentials: &credentials, trusted: &trusted };
             let null = Value::Null;
             let member = |key: &str| meant.definition.get(key).unwrap_or(&null);
             match definition::saved(&meant.slug, member("checks"), member("actions"), &setup) {
@@ -170,7 +170,7 @@ impl CompiledGuards {
                     let bytes = guardrail.memory();
                     (KeptGuards::Saved(Arc::new(guardrail)), bytes)
                 }
-                Err(problems) => refused(problems.iter().map(Problem::to_string).collect()),
+                Err(problems) => refused(problems.iter().map(GuardrailProblem::to_string).collect()),
             }
         };
         match self.find(name, compile).await? {
@@ -231,7 +231,7 @@ fn signed_in(org: &Org, namespace: &str) -> Option<Map<String, Value>> {
     org.partners().get(namespace).map(|saved| saved.plain())
 }
 
-fn lists(sets: &[HookSet], most: usize, setup: &Setup<'_>) -> (KeptGuards, usize) {
+fn lists(sets: &[HookSet], most: usize, setup: &CompileContext<'_>) -> (KeptGuards, usize) {
     let (mut out, mut problems, mut bytes) = (Vec::with_capacity(sets.len()), Vec::new(), 0);
     for set in sets {
         let (mut entries, mut hash) = (Vec::new(), Sha256::new());
@@ -262,10 +262,10 @@ fn lists(sets: &[HookSet], most: usize, setup: &Setup<'_>) -> (KeptGuards, usize
     }
 }
 
-fn weight(entry: &Entry) -> usize {
+fn weight(entry: &ListedGuardrail) -> usize {
     match entry {
-        Entry::Saved(name) => name.len() + size_of::<Entry>(),
-        Entry::Inline(guardrail) => guardrail.memory() + size_of::<Entry>(),
+        ListedGuardrail::Saved(name) => name.len() + size_of::<ListedGuardrail>(),
+        ListedGuardrail::Inline(guardrail) => guardrail.memory() + size_of::<ListedGuardrail>(),
     }
 }
 

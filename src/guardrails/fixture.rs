@@ -4,8 +4,8 @@ use super::room::{HeldRoom, Room};
 use super::{OutsideAnswers, TargetGuards};
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, Places};
 use gateway_domain::egress::Trusted;
-use gateway_guardrails::definition::{self, Setup};
-use gateway_guardrails::{Facts, Guardrail, Shape};
+use gateway_guardrails::definition::{self, CompileContext};
+use gateway_guardrails::{BodyShape, Facts, Guardrail};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl HeldRoom for Roomy {
 
 pub(super) fn guardrail(checks: &Value, actions: &Value) -> Arc<Guardrail> {
     let (none, trusted) = (|_: &str| None, Trusted::default());
-    let setup = Setup { credentials: &none, trusted: &trusted };
+    let setup = CompileContext { credentials: &none, trusted: &trusted };
     Arc::new(definition::saved("g", checks, actions, &setup).unwrap_or_else(|e| panic!("{checks}: {e:?}")))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn outside() -> Arc<OutsideAnswers> {
     Arc::new(OutsideAnswers::new(Arc::new(calls), Arc::new(Credentials::new(outbound, places, handle))))
 }
 
-pub(super) fn guarded(output: Vec<Arc<Guardrail>>, shape: Shape) -> Arc<TargetGuards> {
+pub(super) fn guarded(output: Vec<Arc<Guardrail>>, shape: BodyShape) -> Arc<TargetGuards> {
     Arc::new(TargetGuards {
         input: Vec::new(),
         output,

@@ -2,7 +2,7 @@
 
 use super::Moderator;
 use super::room::Room;
-use gateway_guardrails::{Content, Direction, Facts, Guardrail, Shape, Subject};
+use gateway_guardrails::{BodyShape, Content, Direction, Facts, Guardrail, GuardrailSubject};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub(crate) struct TargetGuards {
     pub(crate) output: Vec<Arc<Guardrail>>,
     /// Tells the lists of guardrails that judge answers from others: part of the key under which an answer is cached.
     pub(crate) digest: Vec<u8>,
-    pub(crate) shape: Shape,
+    pub(crate) shape: BodyShape,
     pub(crate) facts: Arc<Facts>,
     /// The request's body before it is written in the provider's own dialect, for checks of answers that look at it.
     pub(crate) request: Option<Content>,
@@ -24,13 +24,19 @@ pub(crate) struct TargetGuards {
 
 impl TargetGuards {
     /// A request to be judged.
-    pub(crate) fn asking(&self, content: Content) -> Subject {
-        Subject { content, request: None, request_is_transformed: false, status: None, facts: self.facts.clone() }
+    pub(crate) fn asking(&self, content: Content) -> GuardrailSubject {
+        GuardrailSubject {
+            content,
+            request: None,
+            request_is_transformed: false,
+            status: None,
+            facts: self.facts.clone(),
+        }
     }
 
     /// An answer to be judged.
-    pub(crate) fn answering(&self, body: bytes::Bytes, shape: Shape) -> Subject {
-        Subject {
+    pub(crate) fn answering(&self, body: bytes::Bytes, shape: BodyShape) -> GuardrailSubject {
+        GuardrailSubject {
             content: Content::new(body, shape, Direction::Output),
             request: self.request.clone(),
             request_is_transformed: self.request_is_transformed,

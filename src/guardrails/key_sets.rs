@@ -2,7 +2,7 @@
 //! again at most once a minute when somebody misses a key. Knows no token.
 
 use bytes::Bytes;
-use gateway_guardrails::outside::Answer;
+use gateway_guardrails::outside::CheckReply;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ impl KeySets {
         uri: &str,
         max_age: Duration,
         fresh: bool,
-        fetch: impl Future<Output = Answer>,
-    ) -> Answer {
+        fetch: impl Future<Output = CheckReply>,
+    ) -> CheckReply {
         let made = || Ok::<_, std::convert::Infallible>(SetSlot::default());
         let Ok(slot) = self.0.get_or_insert_with(uri, made);
         let mut held = slot.lock().await;
@@ -45,11 +45,11 @@ impl KeySets {
             let age = known.since.elapsed();
             let is_young = if fresh { age < AGAIN } else { age < max_age };
             if is_young {
-                return Answer::Reply { status: 200, body: known.body.clone() };
+                return CheckReply::Reply { status: 200, body: known.body.clone() };
             }
         }
         let answer = fetch.await;
-        if let Answer::Reply { status: 200, body } = &answer {
+        if let CheckReply::Reply { status: 200, body } = &answer {
             *held = Some(HeldSet { body: body.clone(), since: Instant::now() });
         }
         answer
@@ -67,12 +67,12 @@ mod tests {
         let ask = async |fresh: bool| {
             let fetch = async {
                 fetched.fetch_add(1, Ordering::Relaxed);
-                Answer::Reply { status: 200, body: Bytes::from_static(b"{}") }
+                CheckReply::Reply { status: 200, body: Bytes::from_static(b"{}") }
             };
             sets.find("https://issuer.example/keys", Duration::from_secs(3600), fresh, fetch).await
         };
         for fresh in [false, false, true, true] {
-            assert!(matches!(ask(fresh).await, Answer::Reply { status: 200, .. }));
+            assert!(matches!(ask(fresh).await, CheckReply::Reply { status: 200, .. }));
         }
         assert_eq!(fetched.load(Ordering::Relaxed), 1, "it is not a minute old");
     }
@@ -80,9 +80,9 @@ mod tests {
     #[tokio::test]
     async fn what_could_not_be_fetched_is_not_kept() {
         let sets = KeySets::default();
-        let (bad, good) = (Answer::Resolved(false), Answer::Reply { status: 200, body: Bytes::new() });
+        let (bad, good) = (CheckReply::Resolved(false), CheckReply::Reply { status: 200, body: Bytes::new() });
         let age = Duration::from_secs(60);
-        assert!(matches!(sets.find("u", age, false, async { bad }).await, Answer::Resolved(false)));
-        assert!(matches!(sets.find("u", age, false, async { good }).await, Answer::Reply { .. }));
+        assert!(matches!(sets.find("u", age, false, async { bad }).await, CheckReply::Resolved(false)));
+        assert!(matches!(sets.find("u", age, false, async { good }).await, CheckReply::Reply { .. }));
     }
 }

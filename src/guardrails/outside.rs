@@ -7,7 +7,7 @@ use crate::upstream::Credentials;
 use bytes::Bytes;
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::ports::{Outside, OutsideCall, OutsideError, OutsideReply};
-use gateway_guardrails::outside::{Answer, Ask, Failure, FailureKind, Outgoing, REPLY, Sign};
+use gateway_guardrails::outside::{CheckQuery, CheckReply, CheckRequest, FailureKind, QueryFailure, REPLY, Sign};
 use http::{Method, header};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,8 +40,8 @@ impl std::fmt::Debug for Moderator {
 }
 
 /// What may stand in an error that a client reads: neither query nor credential.
-fn failed(kind: FailureKind, message: impl Into<String>) -> Answer {
-    Answer::Failed(Failure { kind, message: message.into() })
+fn failed(kind: FailureKind, message: impl Into<String>) -> CheckReply {
+    CheckReply::Failed(QueryFailure { kind, message: message.into() })
 }
 
 impl OutsideAnswers {
@@ -51,16 +51,18 @@ impl OutsideAnswers {
 
     /// Never waits longer than the ask says. `moderator`: the caller's own provider, where it has one that moderates.
     /// A key set is asked for seldom, and what that takes is boxed.
-    pub(super) async fn answer(&self, ask: Ask, moderator: Option<&Moderator>) -> Answer {
+    pub(super) async fn answer(&self, ask: CheckQuery, moderator: Option<&Moderator>) -> CheckReply {
         match ask {
-            Ask::Call(outgoing) => self.call(*outgoing).await,
-            Ask::Resolve { host, timeout_ms } => {
+            CheckQuery::Call(outgoing) => self.call(*outgoing).await,
+            CheckQuery::Resolve { host, timeout_ms } => {
                 let looked_up = pingora_timeout::timeout(millis(timeout_ms), self.calls.resolves(&host)).await;
-                looked_up
-                    .map_or_else(|_| failed(FailureKind::Timeout, "The name was not found in time"), Answer::Resolved)
+                looked_up.map_or_else(
+                    |_| failed(FailureKind::Timeout, "The name was not found in time"),
+                    CheckReply::Resolved,
+                )
             }
-            Ask::KeySet { uri, max_age_secs, fresh } => {
-                let fetch = self.call(Outgoing {
+            CheckQuery::KeySet { uri, max_age_secs, fresh } => {
+                let fetch = self.call(CheckRequest {
                     method: Method::GET,
                     url: uri.clone(),
                     headers: vec![(header::ACCEPT, http::HeaderValue::from_static("application/json"))],
@@ -72,22 +74,22 @@ impl OutsideAnswers {
                 });
                 let fetch = async {
                     match fetch.await {
-                        Answer::Media { body, .. } => Answer::Reply { status: 200, body },
+                        CheckReply::Media { body, .. } => CheckReply::Reply { status: 200, body },
                         other => other,
                     }
                 };
                 Box::pin(self.key_sets.find(&uri, Duration::from_secs(max_age_secs), fresh, fetch)).await
             }
-            Ask::Moderation { body, timeout_ms } => match moderator {
+            CheckQuery::Moderation { body, timeout_ms } => match moderator {
                 Some(moderator) => self.moderate(moderator, body, timeout_ms).await,
                 None => failed(FailureKind::Unreachable, "No managed provider of this workspace moderates"),
             },
         }
     }
 
-    async fn moderate(&self, moderator: &Moderator, body: Bytes, timeout_ms: u32) -> Answer {
+    async fn moderate(&self, moderator: &Moderator, body: Bytes, timeout_ms: u32) -> CheckReply {
         let scheme = if moderator.base.tls { "https" } else { "http" };
-        let outgoing = Outgoing {
+        let outgoing = CheckRequest {
             method: Method::POST,
             url: format!("{scheme}://{}{}", moderator.base.authority(), moderator.target),
             headers: vec![
@@ -103,7 +105,7 @@ impl OutsideAnswers {
         self.call(outgoing).await
     }
 
-    async fn call(&self, outgoing: Outgoing) -> Answer {
+    async fn call(&self, outgoing: CheckRequest) -> CheckReply {
         let is_get = outgoing.method == Method::GET;
         let within = millis(outgoing.timeout_ms);
         let answered = async {
@@ -112,14 +114,14 @@ impl OutsideAnswers {
         };
         match pingora_timeout::timeout(within, answered).await {
             Ok(Ok(reply)) if is_get && (200..300).contains(&reply.status) => media(reply),
-            Ok(Ok(reply)) => Answer::Reply { status: reply.status, body: reply.body },
+            Ok(Ok(reply)) => CheckReply::Reply { status: reply.status, body: reply.body },
             Ok(Err(answer)) => answer,
             Err(_) => late(within),
         }
     }
 
-    async fn signed(&self, outgoing: Outgoing) -> Result<OutsideCall, Answer> {
-        let Outgoing { method, url, headers, body, timeout_ms, most_reply, redirects, sign } = outgoing;
+    async fn signed(&self, outgoing: CheckRequest) -> Result<OutsideCall, CheckReply> {
+        let CheckRequest { method, url, headers, body, timeout_ms, most_reply, redirects, sign } = outgoing;
         let mut call = OutsideCall { method, url, headers, body, within: millis(timeout_ms), most_reply, redirects };
         signing::sign(&self.credentials, &sign, &mut call)
             .await
@@ -132,17 +134,17 @@ fn millis(ms: u32) -> Duration {
     Duration::from_millis(ms.into())
 }
 
-fn media(reply: OutsideReply) -> Answer {
+fn media(reply: OutsideReply) -> CheckReply {
     let kind = reply.headers.get(header::CONTENT_TYPE);
     let content_type = kind.and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-    Answer::Media { content_type, body: reply.body }
+    CheckReply::Media { content_type, body: reply.body }
 }
 
-fn late(within: Duration) -> Answer {
+fn late(within: Duration) -> CheckReply {
     failed(FailureKind::Timeout, format!("No answer within {}ms", within.as_millis()))
 }
 
-fn fallen(error: &OutsideError) -> Answer {
+fn fallen(error: &OutsideError) -> CheckReply {
     let kind = match error {
         OutsideError::Timeout(within) => return late(*within),
         OutsideError::Forbidden(_) => FailureKind::Forbidden,

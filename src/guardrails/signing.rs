@@ -3,11 +3,11 @@
 
 use crate::upstream::{Credentials, Pass, later};
 use gateway_domain::Secret;
-use gateway_domain::cloud::{Assertion, AwsKeys, AwsRole, ClientCredentials, Endpoint, Grant, SignIn, Signing};
+use gateway_domain::cloud::{Assertion, AwsKeys, AwsRole, ClientCredentials, Grant, SignIn, SignInEndpoint, Signing};
 use gateway_domain::ports::OutsideCall;
 use gateway_guardrails::outside::Sign;
-use gateway_guardrails::partners::Credentials as PartnerCredentials;
-use gateway_providers::{Pieces, sigv4};
+use gateway_guardrails::partners::CheckCredentials;
+use gateway_providers::{BodyPieces, sigv4};
 use http::header;
 use std::sync::Arc;
 use url::Url;
@@ -38,7 +38,7 @@ async fn token(clouds: &Credentials, sign_in: SignIn) -> Result<Pass, String> {
     clouds.token(&Arc::new(Grant::new(sign_in))).await.map_err(|fault| fault.message().to_owned())
 }
 
-fn aws(region: &str, credentials: &PartnerCredentials) -> Result<SignIn, String> {
+fn aws(region: &str, credentials: &CheckCredentials) -> Result<SignIn, String> {
     let text = |name: &str| credentials.get(name).map(str::to_owned);
     let id = text("awsAccessKeyId").or_else(|| text("accessKeyId"));
     let secret = text("awsSecretAccessKey").or_else(|| text("accessKeySecret"));
@@ -52,10 +52,10 @@ fn aws(region: &str, credentials: &PartnerCredentials) -> Result<SignIn, String>
     Ok(SignIn::AwsRole(AwsRole { arn, external_id, session, region: region.to_owned(), keys: Some(keys) }))
 }
 
-fn entra(scope: &str, credentials: &PartnerCredentials) -> Result<SignIn, String> {
+fn entra(scope: &str, credentials: &CheckCredentials) -> Result<SignIn, String> {
     let text = |name: &str| credentials.get(name).map(str::to_owned).ok_or(format!("`{name}` is not set"));
     Ok(SignIn::ClientCredentials(ClientCredentials {
-        endpoint: Endpoint::Entra { tenant: text("azureEntraTenantId")? },
+        endpoint: SignInEndpoint::Entra { tenant: text("azureEntraTenantId")? },
         client_id: text("azureEntraClientId")?,
         secret: Assertion::Secret(Secret::new(text("azureEntraClientSecret")?)),
         scope: Some(scope.to_owned()),
@@ -71,7 +71,7 @@ fn signed(call: &mut OutsideCall, keys: &AwsKeys, (signing, ahead): (&Signing, i
     let target = url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
     let covered = call.headers.iter().filter(|(name, _)| sigv4::covers(name.as_str()));
     let headers = covered.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect();
-    let body = Pieces::One(call.body.clone());
+    let body = BodyPieces::One(call.body.clone());
     let unsigned = sigv4::Unsigned { method: call.method.as_str(), target: &target, host: &host, headers, body: &body };
     let made = sigv4::headers(unsigned, keys, signing, later(ahead)).map_err(|why| why.to_string())?;
     call.headers.extend(made);

@@ -20,10 +20,12 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use gateway_domain::{Operation, Timestamp};
-use gateway_guardrails::outside::Answer;
-use gateway_guardrails::stream::{Guard, LaneId, LaneKind, MOST_HOLD, Piece};
-use gateway_guardrails::{Direction, Guardrail, HookResults, Judged, Run, StreamMode, Subject, Timing, Verdict};
-use gateway_providers::tap::{Heard, HeardText, Tap, TappedEvent, TextKind, TextLane, TextPlace};
+use gateway_guardrails::outside::CheckReply;
+use gateway_guardrails::stream::{Guard, LaneId, LaneKind, LaneText, MOST_HOLD};
+use gateway_guardrails::{
+    Direction, Guardrail, GuardrailSubject, HookResults, Judged, Run, StreamMode, Timing, Verdict,
+};
+use gateway_providers::tap::{HeardText, Tap, TappedEvent, TappedItem, TextKind, TextLane, TextPlace};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +61,7 @@ struct HeldEvent {
 }
 
 /// The answers to the asks of one window.
-type AskedWindow = BoxFuture<'static, (usize, Vec<Answer>)>;
+type AskedWindow = BoxFuture<'static, (usize, Vec<CheckReply>)>;
 
 pub(crate) struct StreamJudge {
     tap: Tap,
@@ -168,11 +170,11 @@ impl StreamJudge {
                 None => self.tap.next(events, at),
             };
             match heard {
-                Ok((Heard::Text(heard), end)) => {
+                Ok((TappedItem::Text(heard), end)) => {
                     self.hear(&heard, events, now);
                     at = end;
                 }
-                Ok((Heard::Event(event), end)) => {
+                Ok((TappedItem::Event(event), end)) => {
                     self.take(event);
                     at = end;
                 }
@@ -351,7 +353,7 @@ impl StreamJudge {
     }
 
     /// What of the answer can be judged as a whole, where something is.
-    fn whole(&self) -> Option<Subject> {
+    fn whole(&self) -> Option<GuardrailSubject> {
         let body = self.transcript.as_ref()?.body(self.guarded.shape);
         Some(self.guarded.answering(body, self.guarded.shape))
     }
@@ -462,8 +464,8 @@ impl StreamJudge {
         let now = clock::now();
         let texts = waiting.event.texts.iter().zip(&waiting.judged);
         let pieces = texts.filter(|(text, heard)| **heard && text.lane.kind != TextKind::Tool);
-        let pieces: Vec<Piece> =
-            pieces.map(|(text, _)| Piece { lane: lane(text.lane), text: text.text.clone() }).collect();
+        let pieces: Vec<LaneText> =
+            pieces.map(|(text, _)| LaneText { lane: lane(text.lane), text: text.text.clone() }).collect();
         let closed = waiting.event.closed.clone();
         self.queued_bytes += waiting.event.bytes.len();
         guard.push(QueuedEvent::Event(Box::new(waiting)), pieces, now);

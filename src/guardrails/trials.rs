@@ -4,9 +4,9 @@
 use super::Guardrails;
 use crate::clock;
 use crate::runtime_config::{ConfigHandle, RuntimeConfig};
-use gateway_domain::counters::{Answer, Counters};
+use gateway_domain::counters::{Counters, LimitDecision};
 use gateway_domain::ports::{Fut, GuardrailTrial, GuardrailTrials, Holder, TrialError, TrialSubject};
-use gateway_guardrails::{Content, Direction, Facts, Run, Shape, Subject, Timing};
+use gateway_guardrails::{BodyShape, Content, Direction, Facts, GuardrailSubject, Run, Timing};
 use gateway_policies::{Estimate, LimitHolder, ReservationRequest, Stage, Subject as Caller};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -60,8 +60,8 @@ impl Trials {
             return Ok(());
         }
         let verdict = match self.counters.reserve(wants.asks(), now, Duration::ZERO) {
-            Answer::Now(verdict) => verdict,
-            Answer::Later(verdict) => verdict.await,
+            LimitDecision::Now(verdict) => verdict,
+            LimitDecision::Later(verdict) => verdict.await,
         };
         match verdict {
             Ok(()) => {
@@ -115,17 +115,17 @@ fn asking<'a>(trial: &'a GuardrailTrial, metadata: &'a [(String, String)]) -> Ca
     }
 }
 
-fn subject(trial: &GuardrailTrial) -> Subject {
+fn subject(trial: &GuardrailTrial) -> GuardrailSubject {
     let input = |body: &Value, shape| Content::new(body.to_string().into(), shape, Direction::Input);
     let output = |body: &Value, shape| Content::new(body.to_string().into(), shape, Direction::Output);
     let (content, request) = match &trial.subject {
         TrialSubject::InputText(text) => {
-            (input(&json!({"messages": [{"role": "user", "content": text}]}), Shape::Chat), None)
+            (input(&json!({"messages": [{"role": "user", "content": text}]}), BodyShape::Chat), None)
         }
         TrialSubject::Request(body) => (input(&Value::Object(body.clone()), asked(body)), None),
         TrialSubject::OutputText(text) => {
             let message = json!({"role": "assistant", "content": text});
-            (output(&json!({"choices": [{"index": 0, "message": message}]}), Shape::Chat), None)
+            (output(&json!({"choices": [{"index": 0, "message": message}]}), BodyShape::Chat), None)
         }
         TrialSubject::Response { response, request } => {
             let request = request.as_ref().map(|body| input(&Value::Object(body.clone()), asked(body)));
@@ -139,37 +139,37 @@ fn subject(trial: &GuardrailTrial) -> Subject {
         trace_id: trial.trace_id.to_string(),
         ..Facts::default()
     };
-    Subject { content, request, request_is_transformed: false, status, facts: Arc::new(facts) }
+    GuardrailSubject { content, request, request_is_transformed: false, status, facts: Arc::new(facts) }
 }
 
-fn asked(body: &Map<String, Value>) -> Shape {
+fn asked(body: &Map<String, Value>) -> BodyShape {
     let has = |key: &str| body.contains_key(key);
     match () {
-        () if has("messages") && has("system") => Shape::Messages,
-        () if has("messages") => Shape::Chat,
-        () if has("prompt") => Shape::Completions,
-        () if has("input") => Shape::Responses,
-        () => Shape::Unknown,
+        () if has("messages") && has("system") => BodyShape::Messages,
+        () if has("messages") => BodyShape::Chat,
+        () if has("prompt") => BodyShape::Completions,
+        () if has("input") => BodyShape::Responses,
+        () => BodyShape::Unknown,
     }
 }
 
-fn answered(body: &Map<String, Value>) -> Shape {
+fn answered(body: &Map<String, Value>) -> BodyShape {
     let has = |key: &str| body.contains_key(key);
     match () {
-        () if has("choices") => Shape::Chat,
-        () if has("content") => Shape::Messages,
-        () if has("output") => Shape::Responses,
-        () => Shape::Unknown,
+        () if has("choices") => BodyShape::Chat,
+        () if has("content") => BodyShape::Messages,
+        () if has("output") => BodyShape::Responses,
+        () => BodyShape::Unknown,
     }
 }
 
-const fn request_type(shape: Shape) -> &'static str {
+const fn request_type(shape: BodyShape) -> &'static str {
     match shape {
-        Shape::Messages => "messages",
-        Shape::Completions => "complete",
-        Shape::Responses => "createModelResponse",
-        Shape::Embeddings => "embed",
-        Shape::Chat => "chatComplete",
-        Shape::Area | Shape::Transcript | Shape::Unknown | Shape::Opaque => "proxy",
+        BodyShape::Messages => "messages",
+        BodyShape::Completions => "complete",
+        BodyShape::Responses => "createModelResponse",
+        BodyShape::Embeddings => "embed",
+        BodyShape::Chat => "chatComplete",
+        BodyShape::Area | BodyShape::Transcript | BodyShape::Unknown | BodyShape::Opaque => "proxy",
     }
 }

@@ -25,15 +25,15 @@ impl IdSeal for Reversed {
 
 /// What nodes share; `None` in the place of all: it cannot be reached.
 #[derive(Debug, Default)]
-struct Table(Mutex<Option<HashMap<Key, Vec<u8>>>>);
+struct Table(Mutex<Option<HashMap<CacheKey, Vec<u8>>>>);
 
 #[async_trait::async_trait]
-impl Shared for Table {
-    async fn get(&self, key: &Key) -> Option<Vec<u8>> {
+impl SharedCache for Table {
+    async fn get(&self, key: &CacheKey) -> Option<Vec<u8>> {
         self.0.lock().as_ref()?.get(key).cloned()
     }
 
-    async fn put(&self, key: &Key, value: Vec<u8>, _: Duration) {
+    async fn put(&self, key: &CacheKey, value: Vec<u8>, _: Duration) {
         if let Some(table) = self.0.lock().as_mut() {
             table.insert(*key, value);
         }
@@ -41,7 +41,7 @@ impl Shared for Table {
 }
 
 fn shelf(bytes: usize, shared: Option<Arc<Table>>) -> Arc<KeptResponses> {
-    let shared = shared.map(|table| table as Arc<dyn Shared>);
+    let shared = shared.map(|table| table as Arc<dyn SharedCache>);
     KeptResponses::new(KeepBounds { time: HOUR, bytes }, shared, Arc::new(Reversed))
 }
 

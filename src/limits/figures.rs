@@ -62,7 +62,7 @@ impl Counts {
     }
 }
 
-pub(crate) struct Figures {
+pub(crate) struct LimitFigures {
     limits: Arc<Limits>,
     mode: IntGaugeVec,
     decisions: IntGaugeVec,
@@ -74,7 +74,7 @@ pub(crate) struct Figures {
     seconds: Histogram,
 }
 
-impl Figures {
+impl LimitFigures {
     pub(crate) fn new(limits: Arc<Limits>) -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| IntGauge::with_opts(Opts::new(name, help));
         let by = |name: &str, help: &str, label| IntGaugeVec::new(Opts::new(name, help), &[label]);
@@ -110,7 +110,7 @@ impl Figures {
     }
 }
 
-impl Collector for Figures {
+impl Collector for LimitFigures {
     fn desc(&self) -> Vec<&Desc> {
         self.all().into_iter().flat_map(Collector::desc).collect()
     }

@@ -4,9 +4,9 @@ use super::Limits;
 use crate::clock;
 use crate::runtime_config::ConfigHandle;
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Cause, CounterOp, Counters as _};
+use gateway_domain::counters::{Cause, CounterOp, Counters as _, LimitDecision};
 use gateway_domain::ports::{Fut, Holder, KeyLimit, KeyLimits, LimitCount};
-use gateway_domain::snapshot::{Key, Snapshot, Workspace};
+use gateway_domain::snapshot::{Key, Snapshot, WorkspaceEntry};
 use gateway_policies::{BoundHolder, KnownCaller, Outlook, outlook_of};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -72,8 +72,8 @@ impl LimitOutlook {
     async fn look(&self, mut look: CounterOp, now: Timestamp) -> Option<LimitCount> {
         let asks = std::slice::from_mut(&mut look);
         let told = match self.limits.reserve(asks, now, Duration::ZERO) {
-            Answer::Now(told) => told,
-            Answer::Later(told) => told.await,
+            LimitDecision::Now(told) => told,
+            LimitDecision::Later(told) => told.await,
         };
         let (used, left) = match told {
             // A node among several that share nothing has a part of the limit to itself.
@@ -90,7 +90,7 @@ impl LimitOutlook {
 }
 
 /// Limits of providers and integrations hold once a request goes there.
-fn of_targets(snapshot: &Snapshot, workspace: &Workspace, now: Timestamp) -> Vec<Outlook> {
+fn of_targets(snapshot: &Snapshot, workspace: &WorkspaceEntry, now: Timestamp) -> Vec<Outlook> {
     let depends_on = || vec!["virtual_key".to_owned()];
     let (mut found, mut integrations) = (Vec::new(), HashSet::new());
     for provider in workspace.providers() {

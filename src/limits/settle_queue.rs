@@ -2,7 +2,7 @@
 //! given back in batches, each of which counts once however often it has to be sent.
 
 use super::figures::Counts;
-use super::shared::Link;
+use super::shared::SharedLimitsLink;
 use crate::clock;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Change, Slot};
@@ -32,7 +32,7 @@ const MOST: usize = 1 << 18;
 const SEEDS: usize = 200;
 
 pub(super) struct SettleQueue {
-    link: Arc<Link>,
+    link: Arc<SharedLimitsLink>,
     ledger: Arc<Ledger>,
     queue: mpsc::Receiver<Change>,
     flushes: mpsc::Receiver<Flush>,
@@ -47,7 +47,7 @@ pub(super) struct SettleQueue {
 
 impl SettleQueue {
     pub(super) fn new(
-        link: Arc<Link>,
+        link: Arc<SharedLimitsLink>,
         ledger: Arc<Ledger>,
         queue: mpsc::Receiver<Change>,
         flushes: mpsc::Receiver<Flush>,

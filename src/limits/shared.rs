@@ -7,7 +7,7 @@ use crate::clock;
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{Change, CounterOp};
 use gateway_policies::Ledger;
-use gateway_store::{Redis, RedisCounters, RedisFailure, Verdict};
+use gateway_store::{CounterVerdict, Redis, RedisCounters, RedisFailure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What requests and the settler both look at.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct SharedLimitsLink {
     pub(super) redis: Redis,
     pub(super) counters: RedisCounters,
     pub(super) counts: Arc<Counts>,
@@ -54,22 +54,22 @@ impl Outbox {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    link: Arc<Link>,
+pub(crate) struct SharedLimits {
+    link: Arc<SharedLimitsLink>,
     outbox: Arc<Outbox>,
     flushes: mpsc::Sender<Flush>,
     paused_until: AtomicI64,
     runtime: Handle,
 }
 
-impl Shared {
+impl SharedLimits {
     /// `site` is the same again after a restart on the same data. `ledger` holds what this node has counted; all of
     /// it from [`Self::open`] on.
     pub(crate) fn start(redis: Redis, site: Uuid, ledger: Arc<Ledger>, runtime: &Handle) -> Self {
         let process = crate::ids::next(clock::now());
         let counters = RedisCounters::new(redis.clone(), process, site);
         let (joined, left, ready) = (AtomicU64::new(0), Notify::new(), Notify::new());
-        let link = Arc::new(Link { redis, counters, counts: Arc::default(), joined, left, ready });
+        let link = Arc::new(SharedLimitsLink { redis, counters, counts: Arc::default(), joined, left, ready });
         let (queue, waiting) = mpsc::channel(MOST_WAITING);
         let (flushes, flushed) = mpsc::channel(1);
         runtime.spawn(SettleQueue::new(link.clone(), ledger, waiting, flushed).run());
@@ -112,7 +112,7 @@ impl Shared {
         asks: &mut [CounterOp],
         now: Timestamp,
         left: Duration,
-    ) -> Result<Verdict, RedisFailure> {
+    ) -> Result<CounterVerdict, RedisFailure> {
         let back: Vec<Change> = asks.iter().filter_map(Change::given_back).collect();
         let outbox = self.outbox.clone();
         let late = move || outbox.send(back.into_iter());

@@ -23,20 +23,20 @@ const MOST_AHEAD: usize = 1024 * 1024;
 const SHARDS: usize = 64;
 
 /// Bytes held for each key that holds more than a little.
-type Held = Mutex<AHashMap<Uuid, usize>>;
+type HeldBytes = Mutex<AHashMap<Uuid, usize>>;
 
 /// The process-wide budget of buffered bytes (`--max-buffered-bytes`).
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct BufferBudget {
     held: AtomicUsize,
     most: usize,
     shed: AtomicU64,
     /// What the requests of one key may hold together.
     share: usize,
-    shares: [Held; SHARDS],
+    shares: [HeldBytes; SHARDS],
 }
 
-impl Budget {
+impl BufferBudget {
     /// A key gets a quarter of it, and always room for one body of `largest` bytes.
     pub(crate) fn new(most: usize, largest: usize) -> Arc<Self> {
         let share = (most / 4).max(largest);
@@ -67,7 +67,7 @@ impl Budget {
         fits
     }
 
-    fn of_key(&self, key: Uuid) -> &Held {
+    fn of_key(&self, key: Uuid) -> &HeldBytes {
         // The last byte of an id is random.
         &self.shares[usize::from(key.as_bytes()[15]) % SHARDS]
     }
@@ -98,7 +98,7 @@ impl Budget {
 /// Bytes taken from the budget; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    budget: Arc<Budget>,
+    budget: Arc<BufferBudget>,
     bytes: usize,
     /// Nil where it is nobody's.
     key: Uuid,
@@ -107,7 +107,7 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(budget: &Arc<BufferBudget>) -> Self {
         Self { budget: budget.clone(), bytes: 0, key: Uuid::nil(), shared: 0 }
     }
 
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn permits_share_one_budget_and_give_back() {
-        let budget = Budget::new(100, 100);
+        let budget = BufferBudget::new(100, 100);
         let mut a = Permit::new(&budget);
         let mut b = Permit::new(&budget);
         assert!(a.grow_to(60).is_ok());
@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn what_may_be_left_out_gets_half_at_most() {
-        let budget = Budget::new(100, 100);
+        let budget = BufferBudget::new(100, 100);
         let (mut a, mut b) = (Permit::new(&budget), Permit::new(&budget));
         assert!(a.spare(50) && !a.spare(51) && !b.spare(1));
         assert_eq!((budget.held(), budget.shed()), (50, 2));
@@ -382,7 +382,7 @@ mod tests {
     fn a_key_gets_its_share_and_others_the_rest() {
         const PIECE: usize = 100_000;
         let (mine, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let budget = Budget::new(8 * PIECE, PIECE);
+        let budget = BufferBudget::new(8 * PIECE, PIECE);
         let permit = |key| {
             let mut permit = Permit::new(&budget);
             permit.charge(key);
@@ -416,7 +416,7 @@ mod tests {
     async fn a_body_that_came_with_its_head_is_not_waited_for() {
         let (_near, mut session) = asked(&format!("{TEN}helloworld")).await;
         let limits = BodyLimits { most: 10, time: Duration::from_secs(5) };
-        let body = read(&mut session, limits, &mut Permit::new(&Budget::new(100, 100))).await.expect("a body");
+        let body = read(&mut session, limits, &mut Permit::new(&BufferBudget::new(100, 100))).await.expect("a body");
         assert_eq!((&*body.bytes, body.waited), (&b"helloworld"[..], Duration::ZERO));
     }
 
@@ -424,7 +424,7 @@ mod tests {
     async fn the_wait_for_a_body_is_told_from_its_beginning() {
         let (mut near, mut session) = asked(TEN).await;
         let limits = BodyLimits { most: 10, time: Duration::from_secs(5) };
-        let budget = Budget::new(100, 100);
+        let budget = BufferBudget::new(100, 100);
         let mut permit = Permit::new(&budget);
         let send = async {
             for piece in [b"hello", b"world"] {
@@ -442,7 +442,7 @@ mod tests {
     async fn whoever_drips_gets_no_more_time_for_it() {
         let (mut near, mut session) = asked(TEN).await;
         let limits = BodyLimits { most: 10, time: 3 * STEP };
-        let budget = Budget::new(100, 100);
+        let budget = BufferBudget::new(100, 100);
         let (mut permit, began) = (Permit::new(&budget), Instant::now());
         let drip = async {
             for _ in 0..9 {

@@ -4,24 +4,24 @@ use super::call_ask::without_model;
 use super::handshake::is_session;
 use super::head::{self, ClientHeaders, HeadPlan, HeadTarget};
 use super::objects::Binder;
-use super::request::{Content, Request};
+use super::request::{Request, RequestContent};
 use super::target::Aim;
 use crate::guardrails::TargetGuards;
 use crate::upstream::http1::Framing;
 use bytes::Bytes;
 use gateway_domain::catalog::ended;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind, Operation};
-use gateway_providers::{Adapter, Call, Endpoint, Outgoing, Pieces, Raw, ResponseKeeping};
+use gateway_providers::{Adapter, BodyPieces, Call, Endpoint, ProviderRequest, Raw, ResponseKeeping};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A target as it is to be called: what the config, the request and the provider make of it together.
-pub(crate) struct Resolved<'a> {
+pub(crate) struct ResolvedTarget<'a> {
     pub(crate) leaf: &'a Leaf,
     pub(crate) aim: Aim,
-    pub(crate) content: Cow<'a, Content>,
+    pub(crate) content: Cow<'a, RequestContent>,
     /// What judges its answers; `None`: nothing.
     pub(crate) guarded: Option<Arc<TargetGuards>>,
     /// What binds ids in its answers; `None`: they stay as they are.
@@ -30,7 +30,7 @@ pub(crate) struct Resolved<'a> {
     pub(crate) keeps: bool,
 }
 
-impl Resolved<'_> {
+impl ResolvedTarget<'_> {
     /// The call as the adapter reads it.
     pub(crate) fn call<'b>(&'b self, request: &'b Request) -> Call<'b> {
         let content = &*self.content;
@@ -61,7 +61,7 @@ impl Resolved<'_> {
     }
 
     /// What the target is asked with, where its family serves this at all.
-    pub(crate) fn asked(&self, request: &Request) -> Result<Outgoing, Fault> {
+    pub(crate) fn asked(&self, request: &Request) -> Result<ProviderRequest, Fault> {
         let (operation, adapter) = (request.ask.route.asked(), self.aim.adapter);
         match adapter.endpoint(operation, request.ask.route.dialect) {
             Some(_) => self.asked_of(adapter, request),
@@ -69,7 +69,7 @@ impl Resolved<'_> {
         }
     }
 
-    fn asked_of(&self, adapter: &dyn Adapter, request: &Request) -> Result<Outgoing, Fault> {
+    fn asked_of(&self, adapter: &dyn Adapter, request: &Request) -> Result<ProviderRequest, Fault> {
         let out = adapter.request(&self.call(request))?;
         self.check_adjusted(request, &out.adjusted)?;
         Ok(out)
@@ -116,12 +116,16 @@ fn refused(provider: &str, field: &str, why: &str) -> Fault {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) head: HeadPlan,
-    pub(crate) out: Outgoing,
+    pub(crate) out: ProviderRequest,
 }
 
 impl Prepared {
     /// `client`: the headers that the client sent.
-    pub(crate) fn new(request: &Request, resolved: &Resolved<'_>, client: ClientHeaders<'_>) -> Result<Self, Fault> {
+    pub(crate) fn new(
+        request: &Request,
+        resolved: &ResolvedTarget<'_>,
+        client: ClientHeaders<'_>,
+    ) -> Result<Self, Fault> {
         let (route, aim) = (&request.ask.route, &resolved.aim);
         let reshapes = resolved.reshapes(request);
         let operation = if reshapes { route.operation } else { route.asked() };
@@ -156,7 +160,7 @@ impl Prepared {
 }
 
 /// Where a target has its calls; the model is said in what goes up, and nowhere else.
-fn path_of_calls(request: &Request, resolved: &Resolved<'_>, endpoint: &Endpoint) -> Result<String, Fault> {
+fn path_of_calls(request: &Request, resolved: &ResolvedTarget<'_>, endpoint: &Endpoint) -> Result<String, Fault> {
     let aim = &resolved.aim;
     let query = request.ask.route.query.as_deref().map(without_model).filter(|query| !query.is_empty());
     let call = Call { query: query.as_deref(), settings: &aim.settings, ..raw_call(request) };
@@ -167,14 +171,23 @@ fn path_of_calls(request: &Request, resolved: &Resolved<'_>, endpoint: &Endpoint
 }
 
 /// What goes up unread is led by its path alone.
-fn unread(request: &Request, (adapter, aim): (&dyn Adapter, &Aim), endpoint: &Endpoint) -> Result<Outgoing, Fault> {
+fn unread(
+    request: &Request,
+    (adapter, aim): (&dyn Adapter, &Aim),
+    endpoint: &Endpoint,
+) -> Result<ProviderRequest, Fault> {
     let route = &request.ask.route;
     let call = Call { model: aim.model.as_deref(), settings: &aim.settings, ..raw_call(request) };
     let path = adapter.relayed(&call)?.unwrap_or_else(|| match &route.query {
         Some(query) => format!("{}?{}", endpoint.path, led(query, aim.model.as_deref())),
         None => endpoint.path.to_string(),
     });
-    Ok(Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+    Ok(ProviderRequest {
+        path: Some(path),
+        headers: Vec::new(),
+        body: BodyPieces::One(Bytes::new()),
+        adjusted: Vec::new(),
+    })
 }
 
 /// A model that is written `@slug/model` in a query goes up without the slug.
@@ -209,7 +222,7 @@ pub(crate) fn raw_call(request: &Request) -> Call<'_> {
         now_ms: request.caller.at.micros() / 1000,
         dice: 0,
         origin: 0,
-        settings: Settings::none(),
+        settings: CloudSettings::none(),
         keeps: None,
     }
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use gateway_domain::form::{ClientForm, FormPart};
 use gateway_domain::{Fault, FaultKind};
-use gateway_providers::{Outgoing, Pieces};
+use gateway_providers::{BodyPieces, ProviderRequest};
 use http::{HeaderValue, header};
 use serde_json::{Map, Value};
 
@@ -133,7 +133,7 @@ impl CallAsk {
         tail: &str,
         json: &Bytes,
         model: Option<&str>,
-    ) -> Result<Outgoing, Fault> {
+    ) -> Result<ProviderRequest, Fault> {
         let below = tail.strip_prefix(BASE).unwrap_or_default().trim_end_matches('/');
         let path = match base.split_once('?') {
             Some((base, query)) => format!("{base}{below}?{query}"),
@@ -149,7 +149,7 @@ impl CallAsk {
         if self.verb == CallVerb::Create {
             headers.push((header::ACCEPT, HeaderValue::from_static("application/sdp")));
         }
-        Ok(Outgoing { path: Some(path), headers, body: Pieces::One(body), adjusted: Vec::new() })
+        Ok(ProviderRequest { path: Some(path), headers, body: BodyPieces::One(body), adjusted: Vec::new() })
     }
 
     fn form(&self, session: &str) -> Bytes {

@@ -2,7 +2,7 @@
 //! not who asks; what a saved prompt makes of its body is `prompt_target.rs`'s and `prompt_calls.rs`'s.
 
 use super::body::{self, BodyError, BodyLimits, Permit, WholeBody};
-use super::request::{Content, Request, Route};
+use super::request::{Request, RequestContent, Route};
 use bytes::Bytes;
 use gateway_domain::bounds::{Peek, peek, peek_form};
 use gateway_domain::form::{ClientForm, FormError};
@@ -21,11 +21,11 @@ pub(crate) async fn read_content(
     route: &Route,
     limits: BodyLimits,
     held: &mut Permit,
-) -> Result<Content, BodyError> {
+) -> Result<RequestContent, BodyError> {
     let WholeBody { bytes, waited } = body::read(&mut session.downstream_session, limits, held).await?;
     let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
     if bytes.is_empty() && route.body != Some(Body::Json) {
-        return Ok(Content::default());
+        return Ok(RequestContent::default());
     }
     if let Some(kind) = form_type(session, route) {
         return form_content(&kind, route.operation, bytes, waited_us);
@@ -34,11 +34,11 @@ pub(crate) async fn read_content(
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
     // The provider may see any model in a body that makes no sense here.
     let unread = found.unread && !bytes.is_empty();
-    Ok(Content { bytes, unread, waited_us, ..found })
+    Ok(RequestContent { bytes, unread, waited_us, ..found })
 }
 
 /// What of a body matters to routing, with the body held to its bounds.
-pub(crate) async fn look(bytes: &Bytes, operation: Operation) -> Result<Content, Fault> {
+pub(crate) async fn look(bytes: &Bytes, operation: Operation) -> Result<RequestContent, Fault> {
     let look = |bytes: &Bytes, operation| peek(operation, bytes).map(|p| own(&p));
     if bytes.len() <= LARGE {
         return look(bytes, operation);
@@ -59,18 +59,18 @@ fn form_type(session: &Session, route: &Route) -> Option<String> {
 }
 
 /// Reads a form. Finding its parts takes one search for the boundary, whatever its files hold.
-fn form_content(kind: &str, operation: Operation, bytes: Bytes, waited_us: u64) -> Result<Content, BodyError> {
+fn form_content(kind: &str, operation: Operation, bytes: Bytes, waited_us: u64) -> Result<RequestContent, BodyError> {
     let invalid = |fault| BodyError::Invalid(fault, bytes.clone());
     let form = ClientForm::read(kind, &bytes).map_err(|why| {
         let fault = Fault::new(FaultKind::BadBody, format!("The request body is not a valid form: {why}"));
         invalid(if why == FormError::Boundary { fault.on("content-type") } else { fault })
     })?;
     let found = peek_form(operation, &form, &bytes).map(|peek| own(&peek)).map_err(invalid)?;
-    Ok(Content { bytes, form: Some(Arc::new(form)), waited_us, ..found })
+    Ok(RequestContent { bytes, form: Some(Arc::new(form)), waited_us, ..found })
 }
 
-fn own(peek: &Peek<'_>) -> Content {
-    Content {
+fn own(peek: &Peek<'_>) -> RequestContent {
+    RequestContent {
         model: peek.model.as_deref().map(Arc::from),
         model_span: peek.model_span.clone(),
         stream: peek.stream,
@@ -78,7 +78,7 @@ fn own(peek: &Peek<'_>) -> Content {
         unread: !peek.read,
         model_respelled: peek.model_respelled,
         names_no_object: peek.names_no_object,
-        ..Content::default()
+        ..RequestContent::default()
     }
 }
 

@@ -3,7 +3,7 @@
 //! whoever has no key has nothing of it in memory, and holds up neither other requests nor the process's end.
 
 use super::admission_guard::AdmissionGuard;
-use super::body::{self, BodyError, BodyLimits, Budget, Incoming, Permit};
+use super::body::{self, BodyError, BodyLimits, BufferBudget, Incoming, Permit};
 use super::client::{
     Client, ClientLeft, Upload, answer_early, frame, framing, linger, send_head, send_piece, settle_unread_body,
 };
@@ -15,7 +15,7 @@ use crate::in_flight::InFlight;
 use crate::issuers::Issuers;
 use crate::runtime_config::ConfigHandle;
 use crate::upstream::Dialer;
-use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response};
+use crate::upstream::http1::{self, Framing, PeerTimeouts, RequestBody, RequestHead, Response};
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -24,7 +24,7 @@ use gateway_admin::ClientAddr;
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::{Dialect, Fault, FaultKind, token};
-use gateway_providers::Pieces;
+use gateway_providers::BodyPieces;
 use http::{HeaderName, HeaderValue, header};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType};
@@ -58,7 +58,7 @@ pub(crate) struct ControlParts<'a> {
     pub(crate) issuers: &'a Issuers,
     pub(crate) shield: &'a AdmissionGuard,
     pub(crate) names: &'a ReplyNames,
-    pub(crate) budget: &'a Arc<Budget>,
+    pub(crate) budget: &'a Arc<BufferBudget>,
     pub(crate) flight: &'a InFlight,
 }
 
@@ -280,11 +280,11 @@ async fn there(
         return refuse(parts, session, &Fault::new(FaultKind::BadHeader, "The path cannot be sent on").on("path"))
             .await;
     };
-    let clocks = Clocks { first_byte: parts.settings.first_byte_timeout, idle: parts.settings.idle_timeout };
+    let clocks = PeerTimeouts { first_byte: parts.settings.first_byte_timeout, idle: parts.settings.idle_timeout };
     let unreachable = || Fault::new(FaultKind::Unreachable, "The admin service could not be reached");
     let Ok(origin) = dialer.origin(base).await else { return refuse(parts, session, &unreachable()).await };
     let mut client = Client::new(session);
-    let none = Pieces::One(Bytes::new());
+    let none = BodyPieces::One(Bytes::new());
     let body = match framing {
         None => RequestBody::Held(&none),
         Some(_) => {

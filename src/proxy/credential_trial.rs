@@ -5,10 +5,10 @@ use super::head::of_own;
 use super::record::secrets;
 use super::target::{Aim, Credential, go_aside};
 use crate::clock;
-use crate::upstream::http1::{self, Clocks, RequestBody, Response};
+use crate::upstream::http1::{self, PeerTimeouts, RequestBody, Response};
 use crate::upstream::{Credentials, Dialer, Pass};
 use bytes::{Bytes, BytesMut};
-use gateway_domain::cloud::{Grant, Settings};
+use gateway_domain::cloud::{CloudSettings, Grant};
 use gateway_domain::ports::{self, CredentialTrial, CredentialUntried, CredentialVerdict, Fut};
 use gateway_domain::record::mask;
 use gateway_domain::{Dialect, Fault, Operation};
@@ -84,7 +84,7 @@ impl CredentialTester {
         };
         let origin = self.dialer.origin(&call.aim.base).await.map_err(|e| e.to_string())?;
         // The whole call has one clock.
-        let clocks = Clocks { first_byte: WITHIN, idle: WITHIN };
+        let clocks = PeerTimeouts { first_byte: WITHIN, idle: WITHIN };
         let sent = http1::send(&self.dialer, &origin, head.request(), RequestBody::Held(&out.body), clocks).await;
         let mut response = sent.map_err(|e| e.to_string())?;
         let body = read(&mut response).await?;
@@ -143,7 +143,7 @@ impl<'a> TrialCall<'a> {
     }
 
     fn of_adapter(&self) -> Call<'_> {
-        let settings: &Settings = &self.aim.settings;
+        let settings: &CloudSettings = &self.aim.settings;
         Call {
             operation: self.operation,
             dialect: Dialect::OpenAi,

@@ -17,20 +17,20 @@ pub(crate) use head::{
 pub(crate) use meter::Meter;
 use meter::MeterReading;
 pub(crate) use outcome::{
-    BegunStream, Outcome, Passthrough, WholeAnswer, failure_of, fallen, in_dialect, is_json, media_of, overlong,
-    timed_out, usage_of,
+    BegunStream, Outcome, PassthroughResponse, WholeAnswer, failure_of, fallen, in_dialect, is_json, media_of,
+    overlong, timed_out, usage_of,
 };
 pub(crate) use pump::{Break, Growth, Piece, Source, SourceEvent};
-pub(crate) use source::Translated;
+pub(crate) use source::TranslatedSource;
 pub(crate) use timers::Deadline;
 
-use super::body::Budget;
+use super::body::BufferBudget;
 use super::client::{Client, ClientLeft};
 use super::record::{AttemptInfo, BodyCapture};
 use super::request::Request;
 use super::responses::ResponseKeeper;
 use super::settings::ProxySettings;
-use crate::cache::{AnswerHead, Entry, Follower, Leader};
+use crate::cache::{AnswerHead, CacheEntry, Follower, Leader};
 use crate::guardrails::StreamJudge;
 use crate::upstream::http1::Response;
 use bytes::Bytes;
@@ -54,7 +54,7 @@ use timers::StreamTimers;
 pub(crate) struct DeliveryParts {
     pub(crate) settings: Arc<ProxySettings>,
     pub(crate) names: Arc<ReplyNames>,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<BufferBudget>,
     /// Where work runs that no client waits for.
     pub(crate) background: tokio::runtime::Handle,
 }
@@ -206,7 +206,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         // Between the bytes of a sound there is no room for comments.
         let keepalive = settings.stream_keepalive.filter(|_| translator.tells_errors());
         let mut pump = Pump {
-            source: Translated { response, translator, dialect, aborted, judge },
+            source: TranslatedSource { response, translator, dialect, aborted, judge },
             sink: Downstream::new(self.client, head).led_by(leader, true).kept_by(self.keeper.take()),
             timers: StreamTimers::new(Instant::now(), settings.idle_timeout, keepalive, deadline),
             growth: &mut self.growth,
@@ -217,7 +217,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let Pump { source, sink, written, .. } = pump;
         let (leader, unheard) = sink.close();
         self.record.response_bytes = written;
-        let Translated { response, translator, aborted, judge, .. } = source;
+        let TranslatedSource { response, translator, aborted, judge, .. } = source;
         let mut ending = translator.ending();
         let denied = judge.as_ref().is_some_and(|judge| judge.stopped().is_some());
         let is_clean = judge.as_ref().is_none_or(|judge| !judge.has_failed() && !denied);
@@ -258,8 +258,8 @@ impl<G: Growth> Delivery<'_, '_, G> {
     }
 
     /// Passed on as it comes, until the time of the try or of the whole request is over.
-    async fn passthrough(mut self, passing: Passthrough) -> Delivered {
-        let Passthrough { mut response, meter, until, status, location } = passing;
+    async fn passthrough(mut self, passing: PassthroughResponse) -> Delivered {
+        let PassthroughResponse { mut response, meter, until, status, location } = passing;
         let mut head = passed_head(response.take_head(), false);
         if let Some(status) = status {
             head.set_status(status).map_err(ClientLeft::Gone)?;
@@ -365,7 +365,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     }
 
     /// An answer that the cache kept.
-    async fn cached(&mut self, entry: &Entry) -> Delivered {
+    async fn cached(&mut self, entry: &CacheEntry) -> Delivered {
         self.tell(entry.usage, entry.model.as_deref().map(Into::into));
         let mut head = head_of(entry.status, &entry.content_type);
         let body = self.with_results(&head, entry.body.clone());

@@ -2,7 +2,7 @@
 //! the body bounds it. Asked only when some limit counts tokens or money.
 
 use super::reckoned::Reckoned;
-use super::request::{Content, Request};
+use super::request::{Request, RequestContent};
 use gateway_domain::config::Leaf;
 use gateway_domain::{Operation, Uses};
 use gateway_policies::Estimate;
@@ -12,7 +12,11 @@ const BYTES_OF_A_TOKEN: usize = 4;
 
 /// A session uses nothing by being opened: each of its responses is asked for when it begins. `None`: a call that uses
 /// neither tokens nor money by its nature, such as a look at a file.
-pub(crate) fn of<'a>(request: &Request, content: &Content, leaves: impl Iterator<Item = &'a Leaf>) -> Option<Estimate> {
+pub(crate) fn of<'a>(
+    request: &Request,
+    content: &RequestContent,
+    leaves: impl Iterator<Item = &'a Leaf>,
+) -> Option<Estimate> {
     let facts = request.ask.route.operation.facts();
     // The gateway's own calls about a provider's batch need nothing left of limits, but for the one that makes it:
     // lines count by themselves.

@@ -35,9 +35,9 @@ use crate::kept_objects::KeptObjectNotes;
 use crate::kept_responses::KeptResponses;
 use crate::price_list;
 use crate::upstream::{Credentials, Dialer};
-use admission::{Admission, Gate, Holds, plus};
+use admission::{Admission, AdmissionGate, Holds, plus};
 pub(crate) use apart::ApartCall;
-use attempt::{Attempt, Stopped, Turn};
+use attempt::{Attempt, AttemptStop, Turn};
 pub(crate) use booked::{book, denied};
 use gateway_domain::counters::{Charge, Counters};
 use gateway_domain::ports::IdSeal;
@@ -155,7 +155,7 @@ impl<'a> Exchange<'a> {
                 refused = Box::pin(self.become_asked()).await.err();
             }
             let turn = Turn {
-                gate: Gate { parts: self.parts, request: self.request, routing: &self.routing },
+                gate: AdmissionGate { parts: self.parts, request: self.request, routing: &self.routing },
                 client: &mut self.client,
                 admission: &mut self.admission,
                 steps: &mut self.steps,
@@ -168,8 +168,8 @@ impl<'a> Exchange<'a> {
             self.records.extend(attempt.tried.drain(..));
             let mut outcome = match outcome {
                 Ok(outcome) => outcome,
-                Err(Stopped::Denied(fault)) => return Err(Unanswered::Denied(fault)),
-                Err(Stopped::ClientLeft(left)) => {
+                Err(AttemptStop::Denied(fault)) => return Err(Unanswered::Denied(fault)),
+                Err(AttemptStop::ClientLeft(left)) => {
                     self.abandon(attempt);
                     return Err(Unanswered::ClientLeft(left));
                 }

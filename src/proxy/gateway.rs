@@ -9,7 +9,7 @@ mod refusals;
 pub(crate) use ctx::Ctx;
 
 use super::admission_guard::AdmissionGuard;
-use super::body::Budget;
+use super::body::BufferBudget;
 use super::control::{ControlParts, ControlPlane};
 use super::deliver::ReplyNames;
 use super::exchange::CallParts;
@@ -35,7 +35,7 @@ pub(crate) struct Gateway {
     pub(crate) live: Arc<ConfigHandle>,
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) calls: Arc<CallParts>,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<BufferBudget>,
     pub(crate) records: Records,
     pub(crate) names: Arc<ReplyNames>,
     pub(crate) inline: Arc<InlineConfigs>,

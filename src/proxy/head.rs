@@ -15,7 +15,7 @@ use gateway_domain::keys::{KeyHash, looks_minted};
 use gateway_domain::record::Trace;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::oci::OciSigner;
-use gateway_providers::{Endpoint, Outgoing, Pieces, sigv4};
+use gateway_providers::{BodyPieces, Endpoint, ProviderRequest, sigv4};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use std::cell::RefCell;
 use std::time::SystemTime;
@@ -48,7 +48,7 @@ impl HeadPlan {
     }
 
     /// The head with what a sign-in led to in the place of a credential: a token, or a signature over head and body.
-    pub(crate) fn admitted(&self, pass: &Pass, signing: Option<&Signing>, body: &Pieces) -> Result<Self, Fault> {
+    pub(crate) fn admitted(&self, pass: &Pass, signing: Option<&Signing>, body: &BodyPieces) -> Result<Self, Fault> {
         let mut plan = self.clone();
         match (pass, signing) {
             (Pass::Header(token), _) => plan.0.set(header::AUTHORIZATION, token.clone()),
@@ -59,7 +59,7 @@ impl HeadPlan {
         Ok(plan)
     }
 
-    fn sign(&mut self, keys: &AwsKeys, now: SystemTime, signing: &Signing, body: &Pieces) -> Result<(), Fault> {
+    fn sign(&mut self, keys: &AwsKeys, now: SystemTime, signing: &Signing, body: &BodyPieces) -> Result<(), Fault> {
         let head = &mut self.0;
         // A client of AWS's own has signed for the gateway; that signature ends here.
         SIGNED_BY.iter().for_each(|name| head.remove(&HeaderName::from_static(name)));
@@ -78,7 +78,7 @@ impl HeadPlan {
         Ok(())
     }
 
-    fn sign_for_oracle(&mut self, signer: &OciSigner, body: &Pieces) -> Result<(), Fault> {
+    fn sign_for_oracle(&mut self, signer: &OciSigner, body: &BodyPieces) -> Result<(), Fault> {
         let head = &mut self.0;
         let host = host_of(head)?;
         let covered = head.headers().filter(|(name, _)| **name == header::CONTENT_TYPE);
@@ -143,7 +143,7 @@ impl<'a> ClientHeaders<'a> {
 pub(crate) fn build(
     request: &Request,
     target: HeadTarget<'_>,
-    out: &Outgoing,
+    out: &ProviderRequest,
     client: ClientHeaders<'_>,
 ) -> Result<HeadPlan, Fault> {
     let HeadTarget { leaf, aim, endpoint } = target;
@@ -256,7 +256,11 @@ fn prepare(request: &Request, aim: &Aim, path: &str, endpoint: &Endpoint) -> Res
 }
 
 /// The head of a call that no client asks for.
-pub(crate) fn of_own(aim: &Aim, method: Method, (endpoint, out): (&Endpoint, &Outgoing)) -> Result<HeadPlan, Fault> {
+pub(crate) fn of_own(
+    aim: &Aim,
+    method: Method,
+    (endpoint, out): (&Endpoint, &ProviderRequest),
+) -> Result<HeadPlan, Fault> {
     let path = joined(&aim.base.path, out.path.as_deref().unwrap_or(&endpoint.path));
     let has_body = method != Method::GET;
     let mut head = addressed(method, &path, aim)?;

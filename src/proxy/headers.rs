@@ -10,10 +10,10 @@ pub(crate) use trace_context::TraceContext;
 
 use baggage::baggage;
 use gateway_domain::bounds::check_forward_header;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::config::INLINE_TEXT;
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
-use gateway_domain::record::{Client, Parent};
+use gateway_domain::record::{ClientLibrary, Parent};
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use provider_settings::PROVIDER_HEADERS;
@@ -58,13 +58,13 @@ pub(crate) struct GatewayHeaders {
     /// `None` when the client tells nothing of a trace.
     pub(crate) traced: Option<Box<TraceContext>>,
     /// What the client's library tells of itself.
-    pub(crate) client: Option<Arc<Client>>,
+    pub(crate) client: Option<Arc<ClientLibrary>>,
     /// Names in lower case whose values records hold as hashes.
     pub(crate) sensitive: Option<Arc<[String]>>,
     /// Provider settings that ride on headers of their own (`openai-beta`, `anthropic-version` …).
     pub(crate) provider_headers: Vec<(&'static str, HeaderValue)>,
     /// The settings of a cloud (`x-gateway-vertex-region`), for providers whose credential comes with the request.
-    pub(crate) settings: Settings,
+    pub(crate) settings: CloudSettings,
 }
 
 impl GatewayHeaders {

@@ -1,7 +1,7 @@
 //! Which guardrails stand before a target and behind it for one request: those of its config, then the defaults of its
 //! workspace, then those of its organisation, each once. Judges nothing, and knows no answer.
 
-use super::body::{Budget, Permit};
+use super::body::{BufferBudget, Permit};
 use super::headers::suffix_of;
 use super::request::{DefaultGuardrail, Request};
 use super::routing::Routing;
@@ -11,8 +11,8 @@ use gateway_domain::catalog::AuthStyle;
 use gateway_domain::config::Leaf;
 use gateway_domain::snapshot::SavedGuardrail;
 use gateway_domain::{AnswerForm, Dialect, Fault, FaultKind, Operation};
-use gateway_guardrails::definition::Entry;
-use gateway_guardrails::{Facts, Guardrail, Shape};
+use gateway_guardrails::definition::ListedGuardrail;
+use gateway_guardrails::{BodyShape, Facts, Guardrail};
 use http::{HeaderMap, HeaderValue};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -33,13 +33,13 @@ pub(crate) struct GuardSearch<'a> {
     pub(crate) client: &'a HeaderMap,
     /// Prefixes of the gateway's own headers.
     pub(crate) aliases: &'a [String],
-    pub(crate) budget: &'a Arc<Budget>,
+    pub(crate) budget: &'a Arc<BufferBudget>,
 }
 
 /// What guardrails hold of a request counts with its bodies, for its key.
 #[derive(Debug)]
 struct RoomOfKey {
-    budget: Arc<Budget>,
+    budget: Arc<BufferBudget>,
     key: Uuid,
 }
 
@@ -92,7 +92,7 @@ fn is_moderation(check: &str) -> bool {
 }
 
 /// Room that counts with the bodies of this request, for its key.
-pub(crate) fn room(budget: &Arc<Budget>, request: &Request) -> Arc<dyn Room> {
+pub(crate) fn room(budget: &Arc<BufferBudget>, request: &Request) -> Arc<dyn Room> {
     Arc::new(RoomOfKey { budget: budget.clone(), key: request.caller.tenant.key.id.0 })
 }
 
@@ -140,8 +140,8 @@ impl ChosenGuards<'_> {
             self.digest.extend_from_slice(&list.digest);
             for entry in &list.entries {
                 match entry {
-                    Entry::Inline(guardrail) => out.push(guardrail.clone()),
-                    Entry::Saved(name) => {
+                    ListedGuardrail::Inline(guardrail) => out.push(guardrail.clone()),
+                    ListedGuardrail::Saved(name) => {
                         let tenant = &self.request.caller.tenant;
                         let saved = tenant.world.snapshot.guardrail(&tenant.workspace, name);
                         self.add(saved.ok_or_else(|| unknown(name))?, &mut out).await?;
@@ -175,26 +175,28 @@ pub(crate) fn unknown(name: &str) -> Fault {
 }
 
 /// How the request's body is laid out, as far as guardrails look into it.
-fn shape(request: &Request) -> Shape {
+fn shape(request: &Request) -> BodyShape {
     if request.ask.upload.is_some() || request.ask.content.bytes.is_empty() {
-        return Shape::Opaque;
+        return BodyShape::Opaque;
     }
     match request.ask.route.operation {
-        _ if request.ask.route.raw => Shape::Unknown,
-        Operation::ChatCompletions => Shape::Chat,
-        Operation::Completions => Shape::Completions,
-        Operation::Embeddings => Shape::Embeddings,
-        Operation::Messages => Shape::Messages,
-        Operation::Responses => Shape::Responses,
-        Operation::Transcription | Operation::Translation if request.ask.content.form.is_some() => Shape::Transcript,
-        _ if request.ask.content.form.is_some() => Shape::Opaque,
+        _ if request.ask.route.raw => BodyShape::Unknown,
+        Operation::ChatCompletions => BodyShape::Chat,
+        Operation::Completions => BodyShape::Completions,
+        Operation::Embeddings => BodyShape::Embeddings,
+        Operation::Messages => BodyShape::Messages,
+        Operation::Responses => BodyShape::Responses,
+        Operation::Transcription | Operation::Translation if request.ask.content.form.is_some() => {
+            BodyShape::Transcript
+        }
+        _ if request.ask.content.form.is_some() => BodyShape::Opaque,
         Operation::ImagesGenerate
         | Operation::ImagesEdit
         | Operation::Speech
         | Operation::Moderations
-        | Operation::Rerank => Shape::Area,
-        Operation::Ocr => Shape::Transcript,
-        _ => Shape::Opaque,
+        | Operation::Rerank => BodyShape::Area,
+        Operation::Ocr => BodyShape::Transcript,
+        _ => BodyShape::Opaque,
     }
 }
 

@@ -16,7 +16,7 @@ use super::headers::GatewayHeaders;
 use super::mcp::McpAuthorization;
 use super::own_tokens::OwnTokens;
 use super::refused::Refused;
-use super::request::{AskedFor, Caller, Content, LastLook, RawNames, Request, Tenant, Waited};
+use super::request::{AskedFor, Caller, LastLook, RawNames, Request, RequestContent, Tenant, Waited};
 use super::settings::ProxySettings;
 use super::short_keys::{ShortKey, goes_round};
 use super::trace;
@@ -47,7 +47,7 @@ pub(crate) struct IntakeParts<'a> {
     pub(crate) signing_in: Option<&'a McpAuthorization>,
 }
 
-/// Everything up to the body. The request it gives has an empty [`Content`].
+/// Everything up to the body. The request it gives has an empty [`RequestContent`].
 pub(crate) fn receive(
     parts: &IntakeParts<'_>,
     session: &Session,
@@ -109,7 +109,7 @@ pub(crate) fn receive(
                 route,
                 headers,
                 credential: credential.map(|c| Secret::new(c.to_owned())),
-                content: Content::default(),
+                content: RequestContent::default(),
                 prompt,
                 reckoned: OnceLock::new(),
                 untouched_model: None,

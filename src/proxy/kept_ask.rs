@@ -3,8 +3,8 @@
 
 use super::capture_policy::CapturePolicy;
 use super::headers::{GatewayHeaders, suffix_of};
-use super::request::{AskedFor, Caller, Content, LastLook, RawNames, Request, Tenant, TenantGuardrails, Waited};
-use super::routing::{Chosen, InlineConfigs, Routing};
+use super::request::{AskedFor, Caller, LastLook, RawNames, Request, RequestContent, Tenant, TenantGuardrails, Waited};
+use super::routing::{ChosenConfig, InlineConfigs, Routing};
 use super::settings::ProxySettings;
 use super::sticky::Assignments;
 use super::{asked_path, gateway_key, trace};
@@ -171,7 +171,7 @@ impl KeptAsk {
                 route: route.map_err(never)?,
                 headers,
                 credential: self.credential.clone().map(Secret::new),
-                content: Content { model: self.model.as_deref().map(Into::into), ..Content::default() },
+                content: RequestContent { model: self.model.as_deref().map(Into::into), ..RequestContent::default() },
                 prompt: None,
                 reckoned: OnceLock::new(),
                 untouched_model: None,
@@ -242,20 +242,20 @@ impl KeptAsk {
         let tenant = request.caller.tenant.clone();
         let chosen = match &self.pinned {
             ConfigOfBatch::Saved { slug, version, .. } => match tenant.workspace.config(slug) {
-                Some(found) if found.version_id == *version => Chosen::saved(found),
+                Some(found) if found.version_id == *version => ChosenConfig::saved(found),
                 _ => {
                     let was = configs.pinned.as_it_was(self.pinned.clone()).await;
                     match was.map_err(|why| Fault::new(FaultKind::BadConfig, why.to_string()))? {
-                        PinnedConfig::Saved(found) => Chosen::saved(&found),
-                        PinnedConfig::Request | PinnedConfig::None => Chosen::bare(),
+                        PinnedConfig::Saved(found) => ChosenConfig::saved(&found),
+                        PinnedConfig::Request | PinnedConfig::None => ChosenConfig::bare(),
                     }
                 }
             },
             ConfigOfBatch::Request => {
                 let text = self.config.as_deref().unwrap_or_default().trim();
-                Chosen::inline(configs.inline.find(tenant.workspace.id, text).await?)
+                ChosenConfig::inline(configs.inline.find(tenant.workspace.id, text).await?)
             }
-            ConfigOfBatch::None => Chosen::bare(),
+            ConfigOfBatch::None => ChosenConfig::bare(),
         };
         request.ask.headers.integrated_models |= chosen.config.fetch_integrated_models;
         let gone = || Fault::new(FaultKind::BadConfig, "The target of the request is not in its config any more");

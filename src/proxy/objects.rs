@@ -11,7 +11,7 @@ use notes::ObjectNotes;
 pub(crate) use stream::BoundStream;
 
 use super::content::look;
-use super::request::{Content, PinnedTo, Request};
+use super::request::{PinnedTo, Request, RequestContent};
 use super::routing::ObjectRoute;
 use super::target::{self, Aim, Credential};
 use crate::kept_objects::KeptObjectNotes;
@@ -144,7 +144,7 @@ async fn unbind_body(seal: &dyn IdSeal, request: &mut Request) -> Result<(), Fau
         let bytes = Bytes::from(body);
         let found = look(&bytes, request.ask.route.asked()).await?;
         let unread = found.unread;
-        request.ask.content = Content { bytes, unread, waited_us, ..found };
+        request.ask.content = RequestContent { bytes, unread, waited_us, ..found };
     }
     request.ask.pin = pin;
     Ok(())

@@ -4,12 +4,12 @@
 use super::body::Permit;
 use super::exchange::CallParts;
 use crate::upstream::Pass;
-use crate::upstream::http1::{self, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
+use crate::upstream::http1::{self, Framing, PeerTimeouts, RequestBody, RequestHead, Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::cloud::Grant;
 use gateway_domain::snapshot::OutboundUpstream;
 use gateway_mcp::RpcError;
-use gateway_providers::Pieces;
+use gateway_providers::BodyPieces;
 use http::{HeaderName, HeaderValue, Method, header};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,8 +74,8 @@ impl OutboundCalls<'_> {
         let dialer = &self.calls.dialer;
         let unreachable = |e: String| RpcError::own(503, format!("The {} cannot be reached: {e}", self.noun));
         let origin = dialer.origin(&self.upstream.base).await.map_err(|e| unreachable(e.to_string()))?;
-        let clocks = Clocks { first_byte: silence, idle: silence };
-        let pieces = Pieces::One(ask.body.clone());
+        let clocks = PeerTimeouts { first_byte: silence, idle: silence };
+        let pieces = BodyPieces::One(ask.body.clone());
         let sent = http1::send(dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await;
         sent.map_err(|e| fallen(&e, self.noun))
     }

@@ -7,7 +7,7 @@ use super::content::look;
 use super::deliver::ReplyNames;
 use super::record::PendingRecords;
 use super::recorded_answer::{self, RecordedAnswer};
-use super::request::{Content, PromptVerb, Request};
+use super::request::{PromptVerb, Request, RequestContent};
 use bytes::Bytes;
 use gateway_domain::prompt::{PromptCall, RenderedPrompt, render};
 use gateway_domain::{Fault, FaultKind, Operation};
@@ -20,7 +20,7 @@ pub(crate) async fn read_content(
     request: &mut Request,
     limits: BodyLimits,
     held: &mut Permit,
-) -> Result<Content, BodyError> {
+) -> Result<RequestContent, BodyError> {
     let WholeBody { bytes: sent, waited } = body::read(&mut session.downstream_session, limits, held).await?;
     let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
     let made = rendered(request, sent.clone()).await.map_err(|fault| BodyError::Invalid(fault, sent.clone()))?;
@@ -31,12 +31,12 @@ pub(crate) async fn read_content(
         ask.found = Some(made.found);
         ask.sent = sent;
         if ask.verb == PromptVerb::Render {
-            return Ok(Content { bytes, waited_us, ..Content::default() });
+            return Ok(RequestContent { bytes, waited_us, ..RequestContent::default() });
         }
     }
     let found = look(&bytes, Operation::ChatCompletions).await;
     let found = found.map_err(|fault| BodyError::Invalid(fault, bytes.clone()))?;
-    Ok(Content { bytes, waited_us, ..found })
+    Ok(RequestContent { bytes, waited_us, ..found })
 }
 
 /// Where it does not hold up other connections: what it takes is bounded, and still a while.

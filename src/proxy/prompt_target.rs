@@ -1,9 +1,9 @@
 //! A target that names a saved prompt: for its turn the request becomes the one that the prompt says, and its own again for
 //! the next target. What a prompt says is read from the request's own snapshot; how targets are walked is not known here.
 
-use super::body::{Budget, Permit};
+use super::body::{BufferBudget, Permit};
 use super::content::look;
-use super::request::{Content, PromptAsk, PromptVerb, Request};
+use super::request::{PromptAsk, PromptVerb, Request, RequestContent};
 use bytes::Bytes;
 use gateway_domain::config::{Leaf, ProviderRef};
 use gateway_domain::prompt::{PromptCall, RenderedPrompt, render};
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 /// What the request asked for itself, while it asks for what a prompt says.
 #[derive(Debug)]
 pub(crate) struct OwnAsk {
-    content: Content,
+    content: RequestContent,
     prompt: Option<Box<PromptAsk>>,
     provider: Option<Arc<str>>,
     virtual_key: Option<Arc<str>>,
@@ -23,7 +23,7 @@ pub(crate) struct OwnAsk {
 }
 
 impl OwnAsk {
-    fn of(request: &Request, budget: &Arc<Budget>) -> Box<Self> {
+    fn of(request: &Request, budget: &Arc<BufferBudget>) -> Box<Self> {
         let (ask, mut held) = (&request.ask, Permit::new(budget));
         held.charge(request.caller.tenant.key.id.0);
         let (provider, virtual_key) = (ask.headers.provider.clone(), ask.headers.virtual_key.clone());
@@ -50,7 +50,7 @@ pub(crate) async fn ask(
     own: &mut Option<Box<OwnAsk>>,
     request: &mut Request,
     leaf: &Leaf,
-    budget: &Arc<Budget>,
+    budget: &Arc<BufferBudget>,
 ) -> Result<(), Fault> {
     if let Some(before) = own.take() {
         before.restore(request);
@@ -66,7 +66,7 @@ pub(crate) async fn ask(
     kept.held.grow_to(bytes.len())?;
     let found = look(&bytes, Operation::ChatCompletions).await?;
     let waited_us = request.ask.content.waited_us;
-    request.ask.content = Content { bytes, waited_us, ..found };
+    request.ask.content = RequestContent { bytes, waited_us, ..found };
     request.ask.reckoned = OnceLock::new();
     let mut asked = request.ask.prompt.take().unwrap_or_else(|| {
         let (path, sent) = (request.ask.route.path.clone(), Bytes::new());

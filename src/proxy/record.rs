@@ -5,7 +5,7 @@ mod attempt_info;
 mod capture;
 
 pub(crate) use attempt_info::AttemptInfo;
-pub(crate) use capture::{BodyCapture, Received, RecordBodies, Sent, secrets};
+pub(crate) use capture::{BodyCapture, Received, RecordBodies, SentRequest, secrets};
 
 use super::request::Request;
 use super::routing::Routing;

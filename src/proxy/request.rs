@@ -18,7 +18,7 @@ use gateway_domain::kept::{self, KeptAt};
 use gateway_domain::operation::Body;
 use gateway_domain::prompt::FoundPrompt;
 use gateway_domain::record::{Steps, Trace};
-use gateway_domain::snapshot::{Key, Org, SavedGuardrail, Snapshot, Workspace};
+use gateway_domain::snapshot::{Key, Org, SavedGuardrail, Snapshot, WorkspaceEntry};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Secret, Timestamp};
 use http::Method;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub(crate) struct Tenant {
     pub(crate) world: Arc<RuntimeConfig>,
     pub(crate) key: Arc<Key>,
     pub(crate) org: Arc<Org>,
-    pub(crate) workspace: Arc<Workspace>,
+    pub(crate) workspace: Arc<WorkspaceEntry>,
     /// What judges all its requests; `None`: nothing does.
     pub(crate) guardrails: Option<Arc<TenantGuardrails>>,
     /// Its request is only supposed: it is told what would become of it.
@@ -65,7 +65,7 @@ pub(crate) struct DefaultGuardrail {
 
 impl TenantGuardrails {
     /// The workspace's own, then the organisation's, unless the workspace is excluded from these.
-    pub(crate) fn of(snapshot: &Snapshot, org: &Org, workspace: &Workspace) -> Option<Arc<Self>> {
+    pub(crate) fn of(snapshot: &Snapshot, org: &Org, workspace: &WorkspaceEntry) -> Option<Arc<Self>> {
         let (own, common) = (&*workspace.default_guardrails, &*org.default_guardrails);
         if own.is_empty() && common.is_empty() {
             return None;
@@ -137,7 +137,7 @@ pub(crate) struct PinnedTo {
 
 /// What of the body matters to routing; the whole of it for a relayed call is "unread".
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Content {
+pub(crate) struct RequestContent {
     pub(crate) bytes: Bytes,
     /// Where its parts stand, of a form that is held.
     pub(crate) form: Option<Arc<ClientForm>>,
@@ -282,7 +282,7 @@ pub(crate) struct AskedFor {
     pub(crate) headers: GatewayHeaders,
     /// The upstream credential that came with the request.
     pub(crate) credential: Option<Secret<String>>,
-    pub(crate) content: Content,
+    pub(crate) content: RequestContent,
     /// The saved prompt that is called: the content is what that was rendered to.
     pub(crate) prompt: Option<Box<PromptAsk>>,
     /// What that content may use, once somebody asked.

@@ -13,13 +13,13 @@ use crate::batches::{ConfigOfBatch, PinnedConfig};
 use crate::guardrails::ConfigGuards;
 use crate::ids;
 use crate::proxy::headers::GatewayHeaders;
-use gateway_domain::config::plan::{Asks, Look, NoTarget, Plan};
+use gateway_domain::config::plan::{Asks, NoTarget, Plan, RequestAttributes};
 use gateway_domain::config::prospects::Prospect;
 use gateway_domain::config::{Breaker, Breakers, Config, Leaf, params, split_model};
 use gateway_domain::id::ConfigId;
 use gateway_domain::ports::Assignment;
 use gateway_domain::record::mask;
-use gateway_domain::snapshot::SavedConfig;
+use gateway_domain::snapshot::ConfigEntry;
 use gateway_domain::{Fault, FaultKind};
 use inline::not_json;
 use serde::de::IgnoredAny;
@@ -31,7 +31,7 @@ use uuid::Uuid;
 static BARE: LazyLock<Arc<Config>> = LazyLock::new(|| Arc::new(Config::bare()));
 
 /// A config chosen for a request.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenConfig {
     pub(crate) config: Arc<Config>,
     pub(crate) inline: bool,
     pub(crate) name: Arc<str>,
@@ -82,11 +82,15 @@ struct Untold {
     after: Option<(Plan, u16)>,
 }
 
-pub(crate) async fn choose(inline: &InlineConfigs, tenant: &Tenant, headers: &GatewayHeaders) -> Result<Chosen, Fault> {
+pub(crate) async fn choose(
+    inline: &InlineConfigs,
+    tenant: &Tenant,
+    headers: &GatewayHeaders,
+) -> Result<ChosenConfig, Fault> {
     match tenant.line.as_ref().map(|line| &line.config) {
         None | Some(PinnedConfig::Request) => {}
-        Some(PinnedConfig::Saved(pinned)) => return Ok(Chosen::saved(pinned)),
-        Some(PinnedConfig::None) => return Ok(Chosen::bare()),
+        Some(PinnedConfig::Saved(pinned)) => return Ok(ChosenConfig::saved(pinned)),
+        Some(PinnedConfig::None) => return Ok(ChosenConfig::bare()),
     }
     let defaults = tenant.key.defaults.as_deref();
     if let Some(value) = &headers.config {
@@ -97,7 +101,7 @@ pub(crate) async fn choose(inline: &InlineConfigs, tenant: &Tenant, headers: &Ga
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| not_json())?.trim();
         if text.starts_with('{') {
             let config = inline.find(tenant.workspace.id, text).await?;
-            return Ok(Chosen::inline(config));
+            return Ok(ChosenConfig::inline(config));
         }
         return saved(tenant, text).ok_or_else(|| {
             if serde_json::from_str::<IgnoredAny>(text).is_ok() && !mask::is_name(text) {
@@ -122,16 +126,16 @@ pub(crate) async fn choose(inline: &InlineConfigs, tenant: &Tenant, headers: &Ga
         }
     }
     if let Some(found) = tenant.workspace.default_config() {
-        return Ok(Chosen::saved(found));
+        return Ok(ChosenConfig::saved(found));
     }
-    Ok(Chosen::bare())
+    Ok(ChosenConfig::bare())
 }
 
-fn saved(tenant: &Tenant, name: &str) -> Option<Chosen> {
-    tenant.workspace.config(name).map(|found| Chosen::saved(found))
+fn saved(tenant: &Tenant, name: &str) -> Option<ChosenConfig> {
+    tenant.workspace.config(name).map(|found| ChosenConfig::saved(found))
 }
 
-impl Chosen {
+impl ChosenConfig {
     pub(crate) fn inline(config: Arc<Config>) -> Self {
         Self { config, inline: true, name: "inline".into(), saved: None }
     }
@@ -145,7 +149,7 @@ impl Chosen {
         kept_as(self.saved, &self.name)
     }
 
-    pub(crate) fn saved(found: &SavedConfig) -> Self {
+    pub(crate) fn saved(found: &ConfigEntry) -> Self {
         let saved = Some(Saved { id: found.id, version: found.version_id });
         Self { config: found.config.clone(), inline: false, name: found.slug.clone(), saved }
     }
@@ -165,14 +169,14 @@ fn kept_as(saved: Option<Saved>, name: &str) -> ConfigOfBatch {
 /// Adds what the config says of the request itself, and finds the first target.
 pub(crate) async fn plan(
     (states, sticks): (&BreakerStates, &Arc<Assignments>),
-    (chosen, objects): (Chosen, ObjectRoute),
+    (chosen, objects): (ChosenConfig, ObjectRoute),
     request: &mut Request,
 ) -> Result<Routing, Fault> {
     if chosen.saved.is_some() && request.is_held_to_config() {
         refuse_overrides(request)?;
     }
     let breakers = states.of(&chosen, request);
-    let Chosen { config, inline, name, saved } = chosen;
+    let ChosenConfig { config, inline, name, saved } = chosen;
     for (key, value) in &config.metadata {
         if !request.caller.metadata.iter().any(|(have, _)| have == key) {
             request.caller.metadata.push((key.clone(), value.clone()));
@@ -182,7 +186,7 @@ pub(crate) async fn plan(
     let ObjectRoute { only, binds } = objects;
     let view = sticks.view();
     let read = OnceLock::new();
-    let asked = Asked { request, config: &config, read: &read, breakers: breakers.as_deref() };
+    let asked = RoutingAttributes { request, config: &config, read: &read, breakers: breakers.as_deref() };
     let plan = match only {
         Some(leaf) => Plan::at(config.clone(), leaf),
         None => asked.choose(&view, |asks| Plan::begin(config.clone(), asks)).map_err(no_target)?,
@@ -249,8 +253,8 @@ impl Routing {
     }
 
     /// The target at this place of a config and no other, for what began with it elsewhere; `None`: there is none.
-    pub(crate) fn resumed(chosen: Chosen, target: &str, sticks: &Arc<Assignments>) -> Option<Self> {
-        let Chosen { config, inline, name, saved } = chosen;
+    pub(crate) fn resumed(chosen: ChosenConfig, target: &str, sticks: &Arc<Assignments>) -> Option<Self> {
+        let ChosenConfig { config, inline, name, saved } = chosen;
         let leaf = config.leaves().find(|leaf| &*leaf.path == target)?.clone();
         let (plan, sticks, read) = (Plan::at(config, leaf), sticks.clone(), OnceLock::new());
         let (guards, binds, breakers, untold) = (None, false, None, None);
@@ -269,7 +273,7 @@ impl Routing {
             return Ok(vec![Prospect { leaf: self.plan.leaf().clone(), chance: 1.0, later: false, why }]);
         }
         let (config, view) = (self.plan.config(), self.sticks.view());
-        let asked = Asked { request, config, read: &self.read, breakers: self.breakers.as_deref() };
+        let asked = RoutingAttributes { request, config, read: &self.read, breakers: self.breakers.as_deref() };
         asked.choose(&view, |asks| config.prospects(asks)).map_err(no_target)
     }
 
@@ -277,7 +281,7 @@ impl Routing {
     pub(crate) fn read_params(&self, request: &Request) {
         let config = self.plan.config();
         if let Some(first) = config.params.first() {
-            Asked { request, config, read: &self.read, breakers: None }.param(first);
+            RoutingAttributes { request, config, read: &self.read, breakers: None }.param(first);
         }
     }
 
@@ -292,7 +296,8 @@ impl Routing {
         let config = self.plan.config().clone();
         let before = self.sticks.are_shared().then(|| self.plan.clone());
         let (plan, view) = (&mut self.plan, self.sticks.view());
-        let asked = Asked { request, config: &config, read: &self.read, breakers: self.breakers.as_deref() };
+        let asked =
+            RoutingAttributes { request, config: &config, read: &self.read, breakers: self.breakers.as_deref() };
         let moved = asked.choose(&view, |asks| plan.next(status, exception, asks));
         let drawn = view.drawn();
         self.note(drawn, before.map(|plan| (plan, status)));
@@ -330,7 +335,8 @@ impl Routing {
             return;
         }
         let (config, view) = (self.plan.config().clone(), self.sticks.view());
-        let asked = Asked { request, config: &config, read: &self.read, breakers: self.breakers.as_deref() };
+        let asked =
+            RoutingAttributes { request, config: &config, read: &self.read, breakers: self.breakers.as_deref() };
         let again = asked.choose(&view, |asks| Plan::begin(config.clone(), asks));
         let drawn = view.drawn();
         self.note(drawn, None);
@@ -342,14 +348,14 @@ impl Routing {
 
 /// A request as conditions see it. The body is read when the first of them asks, and then only for the keys that
 /// any of them names.
-struct Asked<'a> {
+struct RoutingAttributes<'a> {
     request: &'a Request,
     config: &'a Config,
     read: &'a OnceLock<Vec<Option<Value>>>,
     breakers: Option<&'a [Arc<Breaker>]>,
 }
 
-impl Asked<'_> {
+impl RoutingAttributes<'_> {
     /// Hands on all that a choice for this request goes by.
     fn choose<T>(&self, sticks: &View<'_>, then: impl FnOnce(&mut Asks<'_>) -> T) -> T {
         let now_ms = self.request.now().micros() / 1000;
@@ -371,7 +377,7 @@ fn field(text: &str) -> Value {
     scalar.unwrap_or_else(|| text.into())
 }
 
-impl Look for Asked<'_> {
+impl RequestAttributes for RoutingAttributes<'_> {
     fn metadata(&self, key: &str) -> Option<&str> {
         self.request.caller.metadata.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }

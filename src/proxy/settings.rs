@@ -30,7 +30,7 @@ pub(crate) struct ProxySettings {
     pub(crate) log_bodies: LogBodies,
     /// Traces are exported, and this share of those that begin here.
     pub(crate) traced: Option<f64>,
-    pub(crate) log_headers: mask::Rules,
+    pub(crate) log_headers: mask::MaskRules,
 }
 
 impl ProxySettings {

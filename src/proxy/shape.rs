@@ -1,7 +1,7 @@
 //! What the config changes in a body before a target sees it: `default_params`, then `override_params`, then
 //! `drop_params`, all in place: what is not named keeps its bytes and its order.
 
-use super::request::{Content, Request};
+use super::request::{Request, RequestContent};
 use bytes::Bytes;
 use gateway_domain::bounds::{peek, peek_form};
 use gateway_domain::config::Leaf;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The request's content as this target gets it. Raw calls and empty bodies are never touched.
-pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, Content>, Fault> {
+pub(crate) fn content<'a>(request: &'a Request, leaf: &Leaf) -> Result<Cow<'a, RequestContent>, Fault> {
     let content = &request.ask.content;
     if !changes(leaf, content) || request.ask.route.raw || content.bytes.is_empty() {
         return Ok(Cow::Borrowed(content));
@@ -39,7 +39,7 @@ pub(crate) fn filled(request: &Request, leaf: &Leaf) -> Result<Bytes, Fault> {
 }
 
 /// What is left of a filled body once the config has taken out what it drops.
-pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> Result<Cow<'a, Content>, Fault> {
+pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> Result<Cow<'a, RequestContent>, Fault> {
     let content = &request.ask.content;
     let is_same = bytes.as_ptr() == content.bytes.as_ptr() && bytes.len() == content.bytes.len();
     if request.ask.route.raw || content.bytes.is_empty() || (is_same && leaf.drops.is_empty()) {
@@ -54,7 +54,7 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
     }
     // Model or stream may have changed, and what is new is held to the same bounds.
     let found = peek(request.ask.route.operation, &bytes).map_err(|f| of_config(&f))?;
-    let shaped = Content {
+    let shaped = RequestContent {
         model: found.model.as_deref().map(Arc::from),
         model_span: found.model_span.clone(),
         stream: found.stream,
@@ -71,7 +71,12 @@ pub(crate) fn finished<'a>(request: &'a Request, leaf: &Leaf, bytes: Bytes) -> R
 
 /// What is left of a filled form once the config has taken out fields. Only whole fields can be dropped: a form has no
 /// paths into them.
-fn finished_form(content: &Content, operation: Operation, leaf: &Leaf, bytes: Bytes) -> Result<Content, Fault> {
+fn finished_form(
+    content: &RequestContent,
+    operation: Operation,
+    leaf: &Leaf,
+    bytes: Bytes,
+) -> Result<RequestContent, Fault> {
     let read = |bytes: &Bytes| {
         let kind = content.form.as_ref().map(|form| form_media(form.boundary())).unwrap_or_default();
         ClientForm::read(&kind, bytes).map_err(|why| {
@@ -89,14 +94,14 @@ fn finished_form(content: &Content, operation: Operation, leaf: &Leaf, bytes: By
         form = read(&bytes)?;
     }
     let found = peek_form(operation, &form, &bytes).map_err(|f| of_config(&f))?;
-    Ok(Content {
+    Ok(RequestContent {
         model: found.model.as_deref().map(Arc::from),
         stream: found.stream,
         model_respelled: content.model_respelled,
         waited_us: content.waited_us,
         bytes: bytes.clone(),
         form: Some(Arc::new(form)),
-        ..Content::default()
+        ..RequestContent::default()
     })
 }
 
@@ -111,7 +116,7 @@ fn no_object(e: impl std::fmt::Display) -> Fault {
 }
 
 /// Whether the body needs another look. A lone `model` is spliced by the adapter, for nothing.
-fn changes(leaf: &Leaf, content: &Content) -> bool {
+fn changes(leaf: &Leaf, content: &RequestContent) -> bool {
     let model_only = |set: &[(String, String)], known: bool| set.iter().all(|(k, _)| k == "model") && known;
     let overrides = leaf.overrides.is_empty() || model_only(&leaf.overrides, leaf.model.is_some());
     let defaults =

@@ -6,7 +6,7 @@ use super::request::{AskedModel, Request};
 use super::routing::Routing;
 use ahash::AHashMap;
 use gateway_domain::catalog::{EndedService, ended};
-use gateway_domain::cloud::{self, CloudService, Grant, Settings, Signing, Wrong};
+use gateway_domain::cloud::{self, CloudService, CloudSettings, Grant, Signing, Wrong};
 use gateway_domain::config::{Leaf, ProviderRef, split_model};
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::keys::KeyHash;
@@ -40,7 +40,7 @@ pub(crate) struct Aim {
     pub(crate) model: Option<Arc<str>>,
     /// Tells credentials apart ([`gateway_providers::Call::origin`]).
     pub(crate) origin: u64,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<CloudSettings>,
     /// How the token that goes upstream is come by; without it the credential goes itself.
     pub(crate) grant: Option<Arc<Grant>>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct TargetPrices {
     provider: &'static str,
     upstream: Option<Arc<Upstream>>,
     org: Arc<Org>,
-    settings: Arc<Settings>,
+    settings: Arc<CloudSettings>,
     at: Timestamp,
 }
 
@@ -338,7 +338,7 @@ pub(crate) fn permit_other(aim: &Aim, model: &str, request: &Request) -> Result<
 
 /// The model to ask a provider for. What goes up as it came asks for what it says itself, in the provider's own way,
 /// whatever the config would set.
-fn asked(adapter: &dyn Adapter, settings: &Settings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
+fn asked(adapter: &dyn Adapter, settings: &CloudSettings, leaf: &Leaf, request: &Request) -> Option<Arc<str>> {
     let body = request.ask.content.model.as_ref();
     // The model of a session that a key is asked for stands inside of it, and was read there.
     let is_read = || request.ask.route.operation == Operation::RealtimeSecret || request.beside().is_some();
@@ -370,7 +370,7 @@ pub(crate) fn untouched_model(routing: &Routing, request: &Request) -> AskedMode
 }
 
 /// The family that a leaf leads to, with its settings; `None` where it leads nowhere.
-fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Arc<Settings>)> {
+fn spoken_to(leaf: &Leaf, request: &Request) -> Option<(&'static dyn Adapter, Arc<CloudSettings>)> {
     let (slug, settings) = match &*choose(leaf, request).ok()? {
         ProviderRef::Managed(slug) => {
             let provider = request.caller.tenant.workspace.provider(slug)?;
@@ -426,7 +426,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.last_chunk().map_or(0, |last| u64::from_be_bytes(*last))
 }
 
-fn adapter(slug: &str, settings: &Settings) -> Result<&'static dyn Adapter, Fault> {
+fn adapter(slug: &str, settings: &CloudSettings) -> Result<&'static dyn Adapter, Fault> {
     let family = gateway_providers::adapter(slug).ok_or_else(|| {
         let why = format!("Invalid provider passed: `{slug}` is no family; a provider of the workspace is `@{slug}`");
         Fault::new(FaultKind::NoProvider, why).on("x-gateway-provider")
@@ -435,7 +435,7 @@ fn adapter(slug: &str, settings: &Settings) -> Result<&'static dyn Adapter, Faul
 }
 
 /// What a request may say beside a saved credential, over what is saved with it.
-fn with_free(saved: &Arc<Settings>, request: &Request) -> Arc<Settings> {
+fn with_free(saved: &Arc<CloudSettings>, request: &Request) -> Arc<CloudSettings> {
     if request.ask.headers.settings.is_empty() {
         saved.clone()
     } else {

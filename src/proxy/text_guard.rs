@@ -6,7 +6,7 @@ use crate::clock;
 use crate::guardrails::{Guardrails, HookNotes, TargetGuards};
 use bytes::Bytes;
 use gateway_domain::Dialect;
-use gateway_guardrails::{Content, Direction, Judged, Run, Shape, Timing, Verdict};
+use gateway_guardrails::{BodyShape, Content, Direction, Judged, Run, Timing, Verdict};
 use serde_json::{Value, json};
 
 /// What judges, and what it has said so far.
@@ -45,7 +45,7 @@ impl TextGuard {
     ) -> GuardedText {
         let texts = collected(|visit| walk(arguments, visit));
         let body = asked(&texts);
-        let content = Content::new(body, Shape::Chat, Direction::Input);
+        let content = Content::new(body, BodyShape::Chat, Direction::Input);
         self.guards.request = Some(content.clone());
         let said = self.judge(guardrails, content, Direction::Input).await;
         if said.verdict == Verdict::Deny {
@@ -75,7 +75,7 @@ impl TextGuard {
             .map(|(n, text)| json!({"index": n, "message": {"role": "assistant", "content": text}}))
             .collect();
         let body: Bytes = json!({"choices": choices}).to_string().into();
-        let content = Content::new(body, Shape::Chat, Direction::Output);
+        let content = Content::new(body, BodyShape::Chat, Direction::Output);
         let said = self.judge(guardrails, content, Direction::Output).await;
         if said.verdict == Verdict::Deny {
             return GuardedText::Denied;
@@ -91,7 +91,7 @@ impl TextGuard {
     async fn judge(&mut self, guardrails: &Guardrails, content: Content, side: Direction) -> Judged {
         let (subject, list) = match side {
             Direction::Input => (self.guards.asking(content), &self.guards.input),
-            Direction::Output => (self.guards.answering(content.body().clone(), Shape::Chat), &self.guards.output),
+            Direction::Output => (self.guards.answering(content.body().clone(), BodyShape::Chat), &self.guards.output),
         };
         if let Some(beside) = guardrails.judge_beside(&self.guards, side, subject.clone()) {
             self.notes.beside.push(beside);

@@ -117,16 +117,16 @@ pub(super) fn late() -> Response {
 }
 
 /// An answer that keeps something until it is over.
-struct Held<T> {
+struct TrackedBody<T> {
     body: Body,
     _held: T,
 }
 
 pub(super) fn hold<T: Send + Unpin + 'static>(body: Body, held: T) -> Body {
-    Body::new(Held { body, _held: held })
+    Body::new(TrackedBody { body, _held: held })
 }
 
-impl<T: Send + Unpin + 'static> HttpBody for Held<T> {
+impl<T: Send + Unpin + 'static> HttpBody for TrackedBody<T> {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -4,7 +4,7 @@
 //! descriptors that the proxy port never takes.
 
 use super::admin_body::{self, Ticketed};
-use super::admin_pulse::{Heard, Pulse};
+use super::admin_pulse::{Pulse, PulseStream};
 use crate::connections::Clocks;
 use crate::in_flight::InFlight;
 use axum::Router;
@@ -35,16 +35,16 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const MOST_HEAD: usize = 64 << 10;
 
 /// Says of a request's head whether its key is known.
-pub(crate) type Known = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
+pub(crate) type KeyCheck = Arc<dyn Fn(&HeaderMap) -> bool + Send + Sync>;
 
 /// What the port holds its clients to.
-pub(crate) struct Rules {
+pub(crate) struct AdminPortRules {
     pub(crate) clocks: Clocks,
     pub(crate) body: Duration,
     /// How long a client may read nothing of its answer.
     pub(crate) idle: Duration,
     pub(crate) most: usize,
-    pub(crate) known: Known,
+    pub(crate) known: KeyCheck,
 }
 
 /// Stops accepting on the admin port; requests under way finish.
@@ -76,13 +76,18 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// The port and everything that its connections share.
 struct Port {
     router: Router,
-    rules: Rules,
+    rules: AdminPortRules,
     flight: InFlight,
     runtime: Handle,
     stopped: watch::Receiver<bool>,
 }
 
-pub(crate) fn start(control: &Runtime, address: SocketAddr, router: Router, rules: Rules) -> Result<StopAdmin, String> {
+pub(crate) fn start(
+    control: &Runtime,
+    address: SocketAddr,
+    router: Router,
+    rules: AdminPortRules,
+) -> Result<StopAdmin, String> {
     let _in_runtime = control.enter();
     let listener = bind(address).map_err(|e| format!("--admin-listen {address}: cannot listen: {e}"))?;
     let (stop, stopped) = watch::channel(false);
@@ -125,7 +130,7 @@ async fn serve(port: Arc<Port>, stream: TcpStream, peer: SocketAddr, _place: Own
     // Small answers must not wait for more; a connection that is gone already says so when it is read.
     let _ = stream.set_nodelay(true);
     let pulse = Arc::<Pulse>::default();
-    let heard = Heard::new(stream, pulse.clone());
+    let heard = PulseStream::new(stream, pulse.clone());
     let service = {
         let (port, pulse) = (port.clone(), pulse.clone());
         service_fn(move |request| answer(port.clone(), pulse.clone(), peer, request))

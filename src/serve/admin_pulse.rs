@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-struct State {
+struct PulseState {
     /// Requests whose answers are not over.
     calls: usize,
     asked: bool,
@@ -28,26 +28,26 @@ struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Pulse(Mutex<State>);
+pub(super) struct Pulse(Mutex<PulseState>);
 
 impl Default for Pulse {
     fn default() -> Self {
         let idle_since = Instant::now();
-        Self(Mutex::new(State { calls: 0, asked: false, idle_since, heard_since: None, stuck_since: None }))
+        Self(Mutex::new(PulseState { calls: 0, asked: false, idle_since, heard_since: None, stuck_since: None }))
     }
 }
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Call(Arc<Pulse>);
+pub(super) struct ActiveCall(Arc<Pulse>);
 
 impl Pulse {
-    pub(super) fn call(self: &Arc<Self>) -> Call {
+    pub(super) fn call(self: &Arc<Self>) -> ActiveCall {
         let mut state = self.0.lock();
         state.calls += 1;
         (state.asked, state.heard_since) = (true, None);
         drop(state);
-        Call(self.clone())
+        ActiveCall(self.clone())
     }
 
     /// Resolves when a clock has run out.
@@ -92,7 +92,7 @@ impl Pulse {
     }
 }
 
-impl Drop for Call {
+impl Drop for ActiveCall {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
         state.calls -= 1;
@@ -102,12 +102,12 @@ impl Drop for Call {
 
 /// The connection, whose bytes are noticed.
 #[derive(Debug)]
-pub(super) struct Heard {
+pub(super) struct PulseStream {
     stream: TcpStream,
     pulse: Arc<Pulse>,
 }
 
-impl Heard {
+impl PulseStream {
     pub(super) const fn new(stream: TcpStream, pulse: Arc<Pulse>) -> Self {
         Self { stream, pulse }
     }
@@ -118,7 +118,7 @@ impl Heard {
     }
 }
 
-impl AsyncRead for Heard {
+impl AsyncRead for PulseStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -129,7 +129,7 @@ impl AsyncRead for Heard {
     }
 }
 
-impl AsyncWrite for Heard {
+impl AsyncWrite for PulseStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.noticed(wrote)

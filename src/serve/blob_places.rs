@@ -2,7 +2,7 @@
 //! to the first of them.
 
 use super::{boot, control_runtime};
-use crate::cli::Resolved;
+use crate::cli::ResolvedSettings;
 use crate::settings::{Settings, aws};
 use crate::{clock, telemetry};
 use gateway_domain::ports::{Blobs as _, StoreError};
@@ -34,7 +34,7 @@ pub(super) async fn probe(settings: &Settings) -> Result<(), String> {
 }
 
 /// `gateway move blobs`.
-pub(crate) fn relocate(resolved: &Resolved) -> Result<(), String> {
+pub(crate) fn relocate(resolved: &ResolvedSettings) -> Result<(), String> {
     telemetry::init(resolved.settings.log_format, &resolved.settings.log_level)?;
     let control = control_runtime()?;
     let done = control.block_on(async {

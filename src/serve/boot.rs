@@ -8,14 +8,14 @@ use crate::clock;
 use crate::health::HealthComponents;
 use crate::issuers::Issuers;
 use crate::kept_objects::{KeptObjectBounds, KeptObjectNotes};
-use crate::metrics::{Metrics, Shape};
+use crate::metrics::{Metrics, MetricsOptions};
 use crate::runtime_config::ConfigHandle;
 use crate::settings::Settings;
 use crate::strangers::Strangers;
 use crate::telemetry;
 use crate::token_counter::TokenCounter;
 use crate::usage_checkpoint::UsageCheckpoint;
-use gateway_admin::{App, Part, Quotas, Status};
+use gateway_admin::{App, ComponentStatus, Quotas, Status};
 use gateway_domain::egress::Trusted;
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::KeyHash;
@@ -26,8 +26,8 @@ use gateway_domain::ports::{
 use gateway_domain::resource::check_slug;
 use gateway_domain::secret_source::SecretOpenings;
 use gateway_store::{
-    BlobPlaces, BodiesOutside, Database, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey, OpenError, Options,
-    Partitions, Resealed, RowBlobs, SealingVault, SivSeal,
+    BlobPlaces, BodiesOutside, Database, DatabaseOptions, DatabaseUrl, KeyUseLog, LastGood, LogsUrl, MasterKey,
+    OpenError, Partitions, Resealed, RowBlobs, SealingVault, SivSeal,
 };
 use smol_str::SmolStr;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ impl Booted {
     /// The parts of the process that can do badly, of which the database is the first.
     pub(super) fn health(&self) -> HealthComponents {
         let (parts, database) = (HealthComponents::default(), self.database.clone());
-        parts.add(move || Part::new("database", serde_json::json!({})).troubled(database.trouble()));
+        parts.add(move || ComponentStatus::new("database", serde_json::json!({})).troubled(database.trouble()));
         parts
     }
 
@@ -101,8 +101,11 @@ fn url(settings: &Settings) -> Result<DatabaseUrl, String> {
     url.with_tls(mode, authority).map_err(|e| format!("--database-tls, --database-tls-ca: {e}"))
 }
 
-pub(crate) fn options(settings: &Settings) -> Options {
-    Options { pool_size: u32::try_from(settings.db_pool_size).unwrap_or(u32::MAX).max(2), ..Options::default() }
+pub(crate) fn options(settings: &Settings) -> DatabaseOptions {
+    DatabaseOptions {
+        pool_size: u32::try_from(settings.db_pool_size).unwrap_or(u32::MAX).max(2),
+        ..DatabaseOptions::default()
+    }
 }
 
 fn make_data_dir(settings: &Settings) -> Result<(), String> {
@@ -211,7 +214,7 @@ struct Loaded {
 
 async fn read(
     url: &DatabaseUrl,
-    options: &Options,
+    options: &DatabaseOptions,
     vault: &dyn Vault,
     last_good: Option<&LastGood>,
 ) -> Result<Loaded, String> {
@@ -432,7 +435,7 @@ pub(crate) async fn detached(settings: &Settings) -> Result<App, String> {
     }
     let nobody = Arc::new(Process::detached(booted.live.clone())?);
     let nothing = Arc::new(UsageCheckpoint::detached(booted.database.clone(), clock::now));
-    let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
+    let metrics = Metrics::new(MetricsOptions::default()).map_err(|e| e.to_string())?;
     let (unheard, _) = Strangers::new(&metrics, false).map_err(|e| e.to_string())?;
     let ports = AppPorts {
         tokens: Arc::new(Issuers::detached()),

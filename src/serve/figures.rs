@@ -1,7 +1,7 @@
 //! How much the process keeps, as metrics: read when they are gathered and at no other time.
 
 use crate::guardrails::Guardrails;
-use crate::limits::{Figures as LimitFigures, Limits};
+use crate::limits::{LimitFigures, Limits};
 use crate::metrics::Metrics;
 use crate::proxy::InlineConfigs;
 use crate::upstream::{Dns, idle};

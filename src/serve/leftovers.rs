@@ -212,20 +212,20 @@ impl Leftovers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::{Readings, Shape};
+    use crate::metrics::{MetricsOptions, Readings};
     use gateway_domain::OrgId;
     use gateway_domain::ports::{AnswerMark, BlobBounds, JobBounds, JobEnd, NewBlob, NewJob, OauthClient};
-    use gateway_store::{DatabaseUrl, MasterKey, Options, RowBlobs, SealingVault};
+    use gateway_store::{DatabaseOptions, DatabaseUrl, MasterKey, RowBlobs, SealingVault};
     use std::time::Duration;
     use uuid::Uuid;
 
     #[tokio::test]
     async fn what_is_open_is_counted_and_what_is_over_goes() {
         let url = DatabaseUrl::parse("sqlite::memory:").expect("a URL");
-        let database = gateway_store::open(&url, &Options::default()).await.expect("opens");
+        let database = gateway_store::open(&url, &DatabaseOptions::default()).await.expect("opens");
         let vault = Arc::new(SealingVault::new(&MasterKey::generate()));
         let blobs = Arc::new(RowBlobs::new(database.clone(), vault, BlobBounds::default()));
-        let metrics = Metrics::new(Shape::default()).expect("registers");
+        let metrics = Metrics::new(MetricsOptions::default()).expect("registers");
         let owned = Arc::new(database.clone());
         let leftovers = Leftovers::new(owned.clone(), blobs.clone(), owned.clone(), owned.clone(), &metrics);
         let leftovers = leftovers.expect("registers").with_sign_ins(owned.clone(), &metrics).expect("registers");

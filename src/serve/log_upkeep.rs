@@ -5,7 +5,7 @@ use crate::clock;
 use crate::settings::Settings;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Feedbacks, LogStore, RecordClaims};
-use gateway_store::{Database, DatabaseUrl, Options};
+use gateway_store::{Database, DatabaseOptions, DatabaseUrl};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl LogUpkeep {
     }
 
     async fn empty(&self, path: &Path) -> Result<u64, String> {
-        let (url, options) = (DatabaseUrl::sqlite_file(path), Options::default());
+        let (url, options) = (DatabaseUrl::sqlite_file(path), DatabaseOptions::default());
         let old = gateway_store::open(&url, &options).await.map_err(|e| e.to_string())?;
         let moved = old.move_old_records(&*self.logs).await.map_err(|e| e.to_string())?;
         old.close().await;

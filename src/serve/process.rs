@@ -4,14 +4,14 @@ use crate::clock;
 use crate::health::HealthComponents;
 use crate::in_flight::InFlight;
 use crate::limits::Limits;
-use crate::metrics::{Circuit, Metrics, Readings, Shape};
+use crate::metrics::{Circuit, Metrics, MetricsOptions, Readings};
 use crate::peers::Peers;
-use crate::proxy::{Assignments, BreakerStates, Budget};
+use crate::proxy::{Assignments, BreakerStates, BufferBudget};
 use crate::runtime_config::ConfigHandle;
-use gateway_admin::{Counting, Part, Status};
-use gateway_domain::config::breaker::State;
+use gateway_admin::{ComponentStatus, Counting, Status};
+use gateway_domain::config::breaker::BreakerStatus;
 use gateway_domain::ports::Live as _;
-use gateway_domain::snapshot::SavedConfig;
+use gateway_domain::snapshot::ConfigEntry;
 use gateway_policies::Ledger;
 use prometheus::proto::MetricFamily;
 use serde_json::json;
@@ -23,7 +23,7 @@ pub(crate) struct Process {
     live: Arc<ConfigHandle>,
     metrics: Metrics,
     flight: InFlight,
-    budget: Arc<Budget>,
+    budget: Arc<BufferBudget>,
     limits: Arc<Limits>,
     sticks: Arc<Assignments>,
     breakers: Arc<BreakerStates>,
@@ -38,7 +38,7 @@ impl Process {
         live: Arc<ConfigHandle>,
         metrics: Metrics,
         flight: InFlight,
-        budget: Arc<Budget>,
+        budget: Arc<BufferBudget>,
         limits: Arc<Limits>,
     ) -> Self {
         let off = || AtomicBool::new(false);
@@ -78,9 +78,9 @@ impl Process {
 
     /// A process for commands that serve nothing but need an [`gateway_admin::App`].
     pub(crate) fn detached(live: Arc<ConfigHandle>) -> Result<Self, String> {
-        let metrics = Metrics::new(Shape::default()).map_err(|e| e.to_string())?;
+        let metrics = Metrics::new(MetricsOptions::default()).map_err(|e| e.to_string())?;
         let limits = Limits::alone(Arc::new(Ledger::default()), Peers::default());
-        Ok(Self::new(live, metrics, InFlight::default(), Budget::new(0, 0), Arc::new(limits)))
+        Ok(Self::new(live, metrics, InFlight::default(), BufferBudget::new(0, 0), Arc::new(limits)))
     }
 
     /// Listeners are being opened and a snapshot is held.
@@ -146,11 +146,11 @@ impl Status for Process {
         self.metrics.encode(&self.readings())
     }
 
-    fn breakers(&self, config: &SavedConfig, now_ms: i64) -> Vec<State> {
+    fn breakers(&self, config: &ConfigEntry, now_ms: i64) -> Vec<BreakerStatus> {
         self.breakers.states(config, now_ms)
     }
 
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<ComponentStatus> {
         let mut all = vec![self.proxy(), self.configuration(), self.counters()];
         all.extend(self.parts.report());
         all
@@ -163,25 +163,25 @@ impl Status for Process {
 
 /// Parts that the process knows by itself.
 impl Process {
-    fn proxy(&self) -> Part {
+    fn proxy(&self) -> ComponentStatus {
         let facts = json!({ "requests_in_flight": self.flight.count(), "buffered_bytes": self.budget.held() });
-        Part::new("proxy", facts)
+        ComponentStatus::new("proxy", facts)
     }
 
-    fn configuration(&self) -> Part {
+    fn configuration(&self) -> ComponentStatus {
         let why = "the database cannot be read, or holds rows that this version cannot; what was read last is in force";
         let stale = self.stale.load(Ordering::Relaxed);
-        Part::new("configuration", json!({ "revision": self.live.snapshot().revision }))
+        ComponentStatus::new("configuration", json!({ "revision": self.live.snapshot().revision }))
             .troubled(stale.then(|| why.to_owned()))
     }
 
-    fn counters(&self) -> Part {
+    fn counters(&self) -> ComponentStatus {
         let (limits, counting) = (&self.limits, self.limits.counting());
         let facts = json!({
             "mode": counting.name(), "nodes": limits.peers().count(), "counters": limits.ledger().len(),
         });
         let away = "Redis is out of reach: limits are counted as each policy's fail_mode says";
-        Part::new("counters", facts).troubled((counting == Counting::RedisAway).then(|| away.to_owned()))
+        ComponentStatus::new("counters", facts).troubled((counting == Counting::RedisAway).then(|| away.to_owned()))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::shutdown::{self, Drain, Signals};
 use crate::batches::{LineDoor, LineRoad, Runner};
-use crate::connections::{self, Clocks, Descriptors, Listening, Seats, Setup};
+use crate::connections::{self, Clocks, ConnectionSetup, Descriptors, Listening, Seats};
 use crate::metrics::Metrics;
 use crate::price_list;
 use crate::proxy::{BatchWatcher, CallTakeover, Gateway};
@@ -102,7 +102,8 @@ pub(super) fn serve(
         let road = Arc::new(LineRoad::new(door, &batches.callers, most, &batches.runtime)?);
         explainer.open(road.clone());
         runner.start(road);
-        for service in connections::services(&proxy, Setup { listening, seats, clocks, workers, tls, upkeep }) {
+        for service in connections::services(&proxy, ConnectionSetup { listening, seats, clocks, workers, tls, upkeep })
+        {
             server.add_boxed_service(service);
         }
     }

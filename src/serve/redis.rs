@@ -3,12 +3,12 @@
 use crate::cache::{self, AnswerCache};
 use crate::health::HealthComponents;
 use crate::kept_responses::{KeepBounds, KeptResponseFigures, KeptResponses};
-use crate::limits::{Limits, Shared};
+use crate::limits::{Limits, SharedLimits};
 use crate::metrics::Metrics;
 use crate::node_id::node_id;
 use crate::peers::Peers;
 use crate::settings::Settings;
-use gateway_admin::Part;
+use gateway_admin::ComponentStatus;
 use gateway_domain::ports::IdSeal;
 use gateway_policies::Ledger;
 use gateway_store::{Redis, RedisUrl};
@@ -35,7 +35,7 @@ pub(super) fn connect(
     parts.add(move || {
         let state = told.state();
         let away = (!state.connected).then(|| "Redis does not answer".to_owned());
-        Part::new("redis", json!({ "failures": state.failures })).troubled(away)
+        ComponentStatus::new("redis", json!({ "failures": state.failures })).troubled(away)
     });
     control.spawn(async move { kept.keep().await });
     Ok(Some(redis))
@@ -54,7 +54,7 @@ pub(super) fn limits(
         Some(redis) => {
             let site = node_id(&settings.data_dir)?;
             let site = site.parse().map_err(|_| "node.id: is not an id; remove it".to_owned())?;
-            let shared = Shared::start(redis, site, ledger.clone(), control.handle());
+            let shared = SharedLimits::start(redis, site, ledger.clone(), control.handle());
             Limits::sharing(ledger, peers, shared)
         }
     }))
@@ -104,11 +104,11 @@ impl Shelves {
         metrics: &Metrics,
         seal: &Arc<dyn IdSeal>,
     ) -> Result<Self, String> {
-        let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn cache::Shared>);
+        let shared = redis.map(|redis| Arc::new(redis) as Arc<dyn cache::SharedCache>);
         let bounds = KeepBounds { time: settings.responses_keep.0, bytes: settings.responses_keep_max.0 };
         let kept = KeptResponses::new(bounds, shared.clone(), seal.clone());
         let cache = AnswerCache::new(settings.cache_max.0, shared);
-        let of_cache = cache::Figures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
+        let of_cache = cache::CacheFigures::new(cache.clone()).and_then(|f| metrics.register(Box::new(f)));
         let of_kept = KeptResponseFigures::new(kept.clone()).and_then(|f| metrics.register(Box::new(f)));
         of_cache.and(of_kept).map_err(|e| format!("metrics cannot be set up: {e}"))?;
         Ok(Self { cache, kept })

@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::secrets::{KeeperParts, start};
 use crate::settings::{Role, Settings, aws};
 use crate::upstream::{SecretPlaces, SecretReader};
-use gateway_admin::{App, Part};
+use gateway_admin::{App, ComponentStatus};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -28,7 +28,9 @@ pub(super) fn follow(app: App, settings: &Settings, booted: &Booted, parts: &Nod
     let keeper = KeeperParts { reader, live: booted.live.clone(), every: settings.secret_refresh.0 };
     let ledger = start(parts.control, keeper, parts.metrics)?;
     let told = ledger.clone();
-    parts.health.add(move || Part::new("secrets", json!({ "references": told.known() })).troubled(told.trouble()));
+    parts
+        .health
+        .add(move || ComponentStatus::new("secrets", json!({ "references": told.known() })).troubled(told.trouble()));
     Ok(App { secrets: Some(Arc::new(ledger)), ..app })
 }
 

@@ -9,7 +9,7 @@ use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::LogStore;
 use gateway_domain::record::{LlmDetail, LogQuery, LogRecord, RecordedOperation, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
-use gateway_store::{LogsUrl, Options, open_logs};
+use gateway_store::{DatabaseOptions, LogsUrl, open_logs};
 use sqlx::{Connection as _, SqliteConnection};
 use std::path::Path;
 use std::process::ExitCode;
@@ -78,7 +78,7 @@ fn cpu() -> f64 {
 }
 
 async fn open(folder: &Path) -> Arc<dyn LogStore> {
-    open_logs(&LogsUrl::Files(folder.to_owned()), &Options::default(), None).await.expect("it opens")
+    open_logs(&LogsUrl::Files(folder.to_owned()), &DatabaseOptions::default(), None).await.expect("it opens")
 }
 
 /// All calls of the hour.

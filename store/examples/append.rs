@@ -7,7 +7,7 @@ use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::RecordAppend;
 use gateway_domain::record::{LlmDetail, LogRecord, RecordedOperation, Steps, Timings};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
-use gateway_store::{DayFiles, Options};
+use gateway_store::{DatabaseOptions, DayFiles};
 use sqlx::{Connection, SqliteConnection};
 use std::error::Error;
 use std::path::Path;
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let size = arguments.next().transpose()?.unwrap_or(1_000);
     let bare = arguments.next().transpose()?.unwrap_or(0) == 1;
     let dir = tempfile::tempdir()?;
-    let logs = DayFiles::open(dir.path(), &Options::default(), None)?;
+    let logs = DayFiles::open(dir.path(), &DatabaseOptions::default(), None)?;
     let template = record();
     let (mut wall, mut processor, mut done) = (Duration::ZERO, Duration::ZERO, 0);
     while done < records {

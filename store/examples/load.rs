@@ -6,7 +6,7 @@
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Batch, ConfigStore, WriteError};
 use gateway_domain::resource::Stored;
-use gateway_store::{DatabaseUrl, Options, open};
+use gateway_store::{DatabaseOptions, DatabaseUrl, open};
 use std::error::Error;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Some(url) => DatabaseUrl::parse(&url)?,
         None => DatabaseUrl::sqlite_file(dir.path().join("gateway.db")),
     };
-    let patient = Options { call_timeout: Duration::from_secs(3_600), ..Options::default() };
+    let patient = DatabaseOptions { call_timeout: Duration::from_secs(3_600), ..DatabaseOptions::default() };
     let database = open(&url, &patient).await?;
     let began = Instant::now();
     let seen = database.since(i64::MAX).await?.revision;

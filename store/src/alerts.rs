@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use crate::filter::Filter;
-use crate::session::{Row, Value};
+use crate::session::{DatabaseRow, Value};
 use gateway_domain::Timestamp;
 use gateway_domain::alert::AlertStanding;
 use gateway_domain::ports::{AlertStandings, Fut, StoreError};
@@ -62,7 +62,7 @@ impl AlertStandings for Database {
     }
 }
 
-fn read(row: &Row) -> Result<AlertStanding, Error> {
+fn read(row: &DatabaseRow) -> Result<AlertStanding, Error> {
     let mut c = row.columns();
     Ok(AlertStanding {
         rule: c.uuid()?,

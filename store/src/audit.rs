@@ -3,7 +3,7 @@
 use crate::configs::{narrow, workspace, workspace_value};
 use crate::database::{Database, PageAsked};
 use crate::filter::Filter;
-use crate::session::Row;
+use crate::session::DatabaseRow;
 use gateway_domain::ports::{Fut, History, StoreError};
 use gateway_domain::record::Page;
 use gateway_domain::resource::{Audit, AuditQuery, StoredVersion};
@@ -45,7 +45,7 @@ impl History for Database {
     }
 }
 
-fn version(row: &Row) -> Result<StoredVersion, Error> {
+fn version(row: &DatabaseRow) -> Result<StoredVersion, Error> {
     let mut columns = row.columns();
     Ok(StoredVersion {
         kind: columns.text()?.to_owned(),
@@ -58,7 +58,7 @@ fn version(row: &Row) -> Result<StoredVersion, Error> {
     })
 }
 
-fn entry(row: &Row) -> Result<Audit, Error> {
+fn entry(row: &DatabaseRow) -> Result<Audit, Error> {
     let mut columns = row.columns();
     Ok(Audit {
         id: columns.uuid()?,

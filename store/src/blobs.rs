@@ -10,7 +10,7 @@ mod place;
 mod relocate;
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session, Value};
+use crate::session::{DatabaseRow, Session, Value};
 use crate::work::now;
 use gateway_domain::ports::{
     BlobBounds, BlobError, Blobs, BlobsKept, Fut, MOST_BLOB_PIECE, NewBlob, StoreError, StoredBlob, Vault,
@@ -452,7 +452,7 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn stored(row: &Row) -> Result<StoredBlob, Error> {
+fn stored(row: &DatabaseRow) -> Result<StoredBlob, Error> {
     let mut columns = row.columns();
     Ok(StoredBlob {
         id: columns.uuid()?,

@@ -4,7 +4,7 @@
 use crate::database::{Database, Side};
 use crate::kept_answers;
 use crate::notices::CHANNEL;
-use crate::session::{Columns, Row, Session, Value, failure};
+use crate::session::{Columns, DatabaseRow, Session, Value, failure};
 use gateway_domain::ports::{
     Batch, Changes, Compare, ConfigStore, Decide, Fut, HistoryStep, KeepHistory, MOST_VERSIONS, Revision, StoreError,
     WriteError,
@@ -144,7 +144,7 @@ async fn keep(mut session: Session<'_>, changes: &Changes, whole: bool) -> Resul
 /// The revision of the whole, and a row of the configuration if any.
 type FoundChange = (Revision, Option<Stored>);
 
-fn change(row: &Row) -> Result<FoundChange, Error> {
+fn change(row: &DatabaseRow) -> Result<FoundChange, Error> {
     let mut columns = row.columns();
     let revision = columns.int()?;
     Ok((revision, columns.opt_text()?.map(|kind| stored(kind, &mut columns)).transpose()?))
@@ -239,7 +239,7 @@ async fn write(
 
 /// The next revision, and proof that the node still seals with the database's own key.
 async fn bump(inside: &mut Session<'_>, mark: Option<&str>) -> Result<Revision, WriteError> {
-    let read = |row: &Row| {
+    let read = |row: &DatabaseRow| {
         let mut columns = row.columns();
         Ok((columns.int()?, columns.text()?.to_owned()))
     };

@@ -28,7 +28,7 @@ const MOST: i64 = 1 << 53;
 
 /// What Redis says to those who want something of limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CounterVerdict {
     Granted,
     Refused(Refusal),
     /// Nothing is taken: this node has to [`RedisCounters::join`] first.
@@ -134,14 +134,14 @@ impl RedisCounters {
         asks: &mut [CounterOp],
         (now, time): (Timestamp, Duration),
         late: impl FnOnce() + Send + 'static,
-    ) -> Result<Verdict, RedisFailure> {
+    ) -> Result<CounterVerdict, RedisFailure> {
         let late = move |told: Vec<i64>| {
             if told.first() == Some(&GRANTED) {
                 late();
             }
         };
         match self.redis.ask_numbers(|call| self.ask_for(asks, now, call), time, late).await {
-            Err(RedisFailure::Refused(code)) if code == JOIN => Ok(Verdict::Stranger),
+            Err(RedisFailure::Refused(code)) if code == JOIN => Ok(CounterVerdict::Stranger),
             told => read(asks, &told?),
         }
     }
@@ -201,13 +201,13 @@ impl RedisCounters {
 const GRANTED: i64 = 1;
 const STRANGER: i64 = -1;
 
-fn read(asks: &mut [CounterOp], told: &[i64]) -> Result<Verdict, RedisFailure> {
+fn read(asks: &mut [CounterOp], told: &[i64]) -> Result<CounterVerdict, RedisFailure> {
     let unreadable = || RedisFailure::Refused("the script answered something else".into());
     match told {
-        [STRANGER] => Ok(Verdict::Stranger),
+        [STRANGER] => Ok(CounterVerdict::Stranger),
         [0, at, taken] => {
             let at = usize::try_from(*at).ok().and_then(|at| at.checked_sub(1)).ok_or_else(unreadable)?;
-            Ok(Verdict::Refused(Refusal { at, cause: Cause::Limit, taken: taken.unsigned_abs() }))
+            Ok(CounterVerdict::Refused(Refusal { at, cause: Cause::Limit, taken: taken.unsigned_abs() }))
         }
         [GRANTED, rest @ ..] if rest.len() == asks.len() * 2 => {
             for (ask, told) in asks.iter_mut().zip(rest.chunks_exact(2)) {
@@ -215,7 +215,7 @@ fn read(asks: &mut [CounterOp], told: &[i64]) -> Result<Verdict, RedisFailure> {
                 ask.lone = told[1] & 1 != 0;
                 ask.fresh = told[1] & 2 != 0;
             }
-            Ok(Verdict::Granted)
+            Ok(CounterVerdict::Granted)
         }
         _ => Err(unreadable()),
     }

@@ -3,8 +3,8 @@
 use crate::filter::Filter;
 use crate::migration::{self, MigrateError};
 use crate::notices::Notices;
-use crate::reach::{Patience, Reach};
-use crate::session::{Lease, Row, Value, failure};
+use crate::reach::{CallAllowance, Reach};
+use crate::session::{DatabaseRow, Lease, Value, failure};
 use crate::url::{DatabaseUrl, Engine};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::Page;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct DatabaseOptions {
     /// Connections to Postgres; SQLite has one that writes and at most four that read.
     pub pool_size: u32,
     /// How long to wait for a connection.
@@ -31,7 +31,7 @@ pub struct Options {
     pub migrate: bool,
 }
 
-impl Default for Options {
+impl Default for DatabaseOptions {
     fn default() -> Self {
         Self {
             pool_size: 12,
@@ -62,9 +62,9 @@ pub enum OpenError {
 
 /// A handle that is cheap to clone; all clones share their connections.
 #[derive(Clone)]
-pub struct Database(Arc<Inner>);
+pub struct Database(Arc<DatabaseInner>);
 
-struct Inner {
+struct DatabaseInner {
     pools: Pools,
     notices: Notices,
     shown: DatabaseUrl,
@@ -91,7 +91,7 @@ pub(crate) enum Side {
 }
 
 /// Connects, and sees to it that the tables have the shape this program knows.
-pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
+pub async fn open(url: &DatabaseUrl, options: &DatabaseOptions) -> Result<Database, OpenError> {
     if let Engine::Postgres(connect) = &url.0 {
         Box::pin(dial(&dressed(connect), options, url)).await?;
     }
@@ -104,7 +104,7 @@ pub async fn open(url: &DatabaseUrl, options: &Options) -> Result<Database, Open
 /// A handle to a server that may be away: nothing is dialled or checked, and calls fail as unavailable until
 /// the server is there. The caller then runs [`migrate`](crate::migrate) and checks the key before it writes.
 /// A SQLite file is opened as by [`open`], save for its tables.
-pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database, OpenError> {
+pub async fn open_later(url: &DatabaseUrl, options: &DatabaseOptions) -> Result<Database, OpenError> {
     let reach = Arc::<Reach>::default();
     let (pools, notices) = match &url.0 {
         Engine::File(path) => (sqlite_file(path, options, url).await?, Notices::local()),
@@ -119,7 +119,7 @@ pub async fn open_later(url: &DatabaseUrl, options: &Options) -> Result<Database
         }
     };
     let (shown, call_timeout, mark) = (url.clone(), options.call_timeout, Mutex::default());
-    Ok(Database(Arc::new(Inner { pools, notices, shown, call_timeout, reach, mark })))
+    Ok(Database(Arc::new(DatabaseInner { pools, notices, shown, call_timeout, reach, mark })))
 }
 
 /// A page of a table's rows. `select` and `order` are texts of this crate.
@@ -145,8 +145,8 @@ impl Database {
     /// Gives a connection to a call that somebody waits for: fails at once while the server is known to be away.
     pub(crate) async fn lease_soon(&self, side: Side) -> Result<Lease, StoreError> {
         match self.0.reach.patience() {
-            Patience::Full => self.lease(side).await,
-            Patience::Within(time) => {
+            CallAllowance::Full => self.lease(side).await,
+            CallAllowance::Within(time) => {
                 let began = Instant::now();
                 timeout(time, self.lease(side)).await.unwrap_or_else(|_| {
                     let error = failure(&Error::PoolTimedOut);
@@ -154,7 +154,7 @@ impl Database {
                     Err(error)
                 })
             }
-            Patience::None(why) => Err(StoreError::Unavailable(why)),
+            CallAllowance::None(why) => Err(StoreError::Unavailable(why)),
         }
     }
 
@@ -190,7 +190,7 @@ impl Database {
         &self,
         sql: impl Into<Cow<'static, str>> + Send,
         values: Vec<Value<'_>>,
-        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+        decode: impl Fn(&DatabaseRow) -> Result<T, Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
         let lease = self.lease_soon(Side::Read).await?;
         Self::rows_within(lease, self.call_timeout(), sql, values, decode).await
@@ -201,7 +201,7 @@ impl Database {
         limit: Duration,
         sql: impl Into<Cow<'static, str>> + Send,
         values: Vec<Value<'_>>,
-        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+        decode: impl Fn(&DatabaseRow) -> Result<T, Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
         let read = async { lease.session().fetch(sql, values, decode).await.map_err(|e| failure(&e)) };
         let outcome = timeout(limit, read).await;
@@ -213,7 +213,7 @@ impl Database {
         &self,
         asked: PageAsked,
         filter: Filter<'_>,
-        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+        decode: impl Fn(&DatabaseRow) -> Result<T, Error> + Send,
     ) -> Result<Page<T>, StoreError> {
         filter.check()?;
         let PageAsked { table, select, order, page, size } = asked;
@@ -271,7 +271,7 @@ fn tuned(options: SqliteConnectOptions) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-async fn sqlite_file(path: &Path, options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
+async fn sqlite_file(path: &Path, options: &DatabaseOptions, url: &DatabaseUrl) -> Result<Pools, OpenError> {
     create_private(path).map_err(|source| OpenError::Create { path: path.to_owned(), source })?;
     let connect = tuned(SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal));
     let write = first_connection(&connect, options).await.map_err(|e| refusal(&e, url))?;
@@ -280,7 +280,7 @@ async fn sqlite_file(path: &Path, options: &Options, url: &DatabaseUrl) -> Resul
 
 /// Processes that make a file at once stand in each other's way while it turns to WAL: SQLite then refuses at once,
 /// whatever its busy timeout.
-async fn first_connection(connect: &SqliteConnectOptions, options: &Options) -> Result<SqlitePool, Error> {
+async fn first_connection(connect: &SqliteConnectOptions, options: &DatabaseOptions) -> Result<SqlitePool, Error> {
     let until = Instant::now() + options.call_timeout;
     loop {
         match Box::pin(kept(options).max_connections(1).connect_with(connect.clone())).await {
@@ -299,7 +299,7 @@ fn is_busy(error: &Error) -> bool {
 /// A connection to a file does not go bad with age, and holds statements worth keeping. One whose transaction did not
 /// end is thrown away: on a full disk SQLite ends it by itself, the roll-back then fails, and the connection is taken
 /// for one inside a transaction for ever.
-fn kept(options: &Options) -> SqlitePoolOptions {
+fn kept(options: &DatabaseOptions) -> SqlitePoolOptions {
     pool(options).after_release(|connection, _| {
         Box::pin(async move {
             // The ping is answered only after the roll-back, which nobody waited for.
@@ -309,13 +309,13 @@ fn kept(options: &Options) -> SqlitePoolOptions {
     })
 }
 
-fn pool(options: &Options) -> SqlitePoolOptions {
+fn pool(options: &DatabaseOptions) -> SqlitePoolOptions {
     let pool = SqlitePoolOptions::new().idle_timeout(None).max_lifetime(None).test_before_acquire(false);
     pool.acquire_timeout(options.call_timeout)
 }
 
 /// One connection is the database: it must neither be closed nor be joined by a second one.
-async fn sqlite_memory(options: &Options, url: &DatabaseUrl) -> Result<Pools, OpenError> {
+async fn sqlite_memory(options: &DatabaseOptions, url: &DatabaseUrl) -> Result<Pools, OpenError> {
     let connect = tuned(SqliteConnectOptions::new().in_memory(true));
     let pool = Box::pin(kept(options).max_connections(1).connect_with(connect)).await;
     let pool = pool.map_err(|e| refusal(&e, url))?;
@@ -338,7 +338,7 @@ async fn plan_quickly(connection: &mut PgConnection) -> Result<(), Error> {
 }
 
 /// The pool repeats a refused connection until its time is up and forgets why: so look first.
-async fn dial(connect: &PgConnectOptions, options: &Options, url: &DatabaseUrl) -> Result<(), OpenError> {
+async fn dial(connect: &PgConnectOptions, options: &DatabaseOptions, url: &DatabaseUrl) -> Result<(), OpenError> {
     let first = timeout(options.connect_timeout, connect.connect()).await;
     let first = first.map_err(|_| OpenError::Unreachable {
         database: url.clone(),

@@ -3,7 +3,7 @@
 use crate::configs::{stored, stored_columns, workspace_value};
 use crate::database::{Database, PageAsked};
 use crate::filter::Filter;
-use crate::session::Row;
+use crate::session::DatabaseRow;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{Directory, Fut, ResourceQuery, StoreError};
 use gateway_domain::record::Page;
@@ -81,7 +81,7 @@ fn rows<'v>(state: &'static str, kind: Kind, org: OrgId) -> Filter<'v> {
     filter
 }
 
-fn row(row: &Row) -> Result<Stored, Error> {
+fn row(row: &DatabaseRow) -> Result<Stored, Error> {
     let mut columns = row.columns();
     let kind = columns.text()?;
     stored(kind, &mut columns)

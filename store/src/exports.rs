@@ -2,7 +2,7 @@
 
 use crate::database::{Database, Side};
 use crate::filter::Filter;
-use crate::session::{Row, Value};
+use crate::session::{DatabaseRow, Value};
 use gateway_domain::export::{
     ExportFormat, ExportProgress, ExportQuery, ExportRequest, ExportState, LogExport, LogField,
 };
@@ -107,7 +107,7 @@ fn whole(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-fn read(row: &Row) -> Result<LogExport, Error> {
+fn read(row: &DatabaseRow) -> Result<LogExport, Error> {
     let mut c = row.columns();
     let (id, org, workspace, created_by) = (c.uuid()?, OrgId(c.uuid()?), WorkspaceId(c.uuid()?), c.uuid()?);
     let (description, filters) = (c.text()?.to_owned(), c.text()?.to_owned());

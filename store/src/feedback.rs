@@ -3,7 +3,7 @@
 use crate::database::{Database, Side};
 use crate::filter::Filter;
 use crate::logs::without_zero;
-use crate::session::{Row, Value, failure};
+use crate::session::{DatabaseRow, Value, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE, Opinion, TraceFeedback};
 use gateway_domain::id::{OrgId, WorkspaceId};
@@ -115,7 +115,7 @@ impl Feedbacks for Database {
     }
 }
 
-fn row(row: &Row) -> Result<TraceFeedback, Error> {
+fn row(row: &DatabaseRow) -> Result<TraceFeedback, Error> {
     let mut c = row.columns();
     Ok(TraceFeedback {
         id: c.uuid()?,

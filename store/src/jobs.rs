@@ -2,7 +2,7 @@
 //! in every later statement of it, so that a run which lost its lease changes nothing.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session, Value};
+use crate::session::{DatabaseRow, Session, Value};
 use crate::work::now;
 use gateway_domain::ports::{
     Enqueued, Fut, Hastened, Job, JobBacklog, JobBounds, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob,
@@ -296,7 +296,7 @@ fn state(text: &str) -> Result<JobState, Error> {
     JobState::parse(text).ok_or_else(|| Error::Decode(format!("'{text}' is no state of a job").into()))
 }
 
-fn job(row: &Row) -> Result<Job, Error> {
+fn job(row: &DatabaseRow) -> Result<Job, Error> {
     let mut columns = row.columns();
     Ok(Job {
         id: columns.uuid()?,
@@ -313,7 +313,7 @@ fn job(row: &Row) -> Result<Job, Error> {
     })
 }
 
-fn backlog(row: &Row, now: i64) -> Result<JobBacklog, Error> {
+fn backlog(row: &DatabaseRow, now: i64) -> Result<JobBacklog, Error> {
     let mut columns = row.columns();
     Ok(JobBacklog {
         kind: columns.text()?.to_owned(),

@@ -1,7 +1,7 @@
 //! Marks of writes that may come again, with their answers, as rows. One is written with the change that it marks.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session, Value};
+use crate::session::{DatabaseRow, Session, Value};
 use gateway_domain::Timestamp;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{ANSWERS_KEPT_MICROS, AnswerMark, Fut, KeptAnswers, StoreError};
@@ -66,7 +66,7 @@ impl KeptAnswers for Database {
     }
 }
 
-fn read(row: &Row) -> Result<AnswerMark, Error> {
+fn read(row: &DatabaseRow) -> Result<AnswerMark, Error> {
     let mut columns = row.columns();
     Ok(AnswerMark {
         id: columns.text()?.to_owned(),

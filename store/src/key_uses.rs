@@ -3,7 +3,7 @@
 
 use crate::database::{Database, Side};
 use crate::filter::Filter;
-use crate::session::{Row, Session, Value};
+use crate::session::{DatabaseRow, Session, Value};
 use gateway_domain::Timestamp;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::{Fut, KeyUses, StoreError};
@@ -120,7 +120,7 @@ impl KeyUses for KeyUseLog {
     }
 }
 
-fn read(row: &Row) -> Result<(KeyId, Timestamp), Error> {
+fn read(row: &DatabaseRow) -> Result<(KeyId, Timestamp), Error> {
     let mut c = row.columns();
     Ok((KeyId(c.uuid()?), c.time()?))
 }

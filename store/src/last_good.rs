@@ -2,7 +2,7 @@
 //! A SQLite file of the same shape, so secrets lie in it as sealed as in the database. It is a copy:
 //! one that cannot be read, or is of another key, is thrown away and told, never trusted.
 
-use crate::database::{Database, OpenError, Options, open};
+use crate::database::{Database, DatabaseOptions, OpenError, open};
 use crate::master_key::KeyError;
 use crate::url::DatabaseUrl;
 use gateway_domain::ports::{Changes, ConfigStore, StoreError, Vault};
@@ -58,7 +58,7 @@ impl LastGood {
     }
 
     async fn try_open(path: &Path, vault: &dyn Vault) -> Result<Self, LastGoodError> {
-        let patient = Options { call_timeout: LIMIT, ..Options::default() };
+        let patient = DatabaseOptions { call_timeout: LIMIT, ..DatabaseOptions::default() };
         let file = open(&DatabaseUrl::sqlite_file(path), &patient).await?;
         if let Err(error) = file.check_key(vault).await {
             file.close().await;

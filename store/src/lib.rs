@@ -39,8 +39,8 @@ mod vault;
 mod work;
 
 pub use blobs::{BadBlobUrl, BlobPlaces, ObjectPlace, Relocated, RowBlobs};
-pub use counters::{RedisCounters, Seed, Verdict};
-pub use database::{Database, OpenError, Options, open, open_later};
+pub use counters::{CounterVerdict, RedisCounters, Seed};
+pub use database::{Database, DatabaseOptions, OpenError, open, open_later};
 pub use id_seal::SivSeal;
 pub use key_uses::KeyUseLog;
 pub use last_good::{LastGood, LastGoodError};
@@ -52,6 +52,6 @@ pub use master_key::{BadKey, KeyError, MasterKey};
 pub use migration::{MigrateError, migrate};
 pub use redis::{BadRedisUrl, Redis, RedisFailure, RedisState, RedisUrl};
 pub use reseal::{ResealError, Resealed};
-pub use tally::{Count, Part};
+pub use tally::{ChargeSum, Count};
 pub use url::{BadUrl, DatabaseUrl};
 pub use vault::SealingVault;

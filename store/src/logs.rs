@@ -31,7 +31,7 @@ pub use nowhere::Nowhere;
 pub use partitions::Partitions;
 pub use transfer::{LogSource, TransferError, Transferred};
 
-use crate::database::{OpenError, Options, open_later};
+use crate::database::{DatabaseOptions, OpenError, open_later};
 use crate::url::{BadUrl, DatabaseUrl, Engine};
 use gateway_domain::ports::{LogStore, NamedMetadata};
 use std::fmt;
@@ -82,7 +82,7 @@ impl fmt::Debug for LogsUrl {
 /// sums are kept.
 pub async fn open_logs(
     url: &LogsUrl,
-    options: &Options,
+    options: &DatabaseOptions,
     names: Option<Arc<dyn NamedMetadata>>,
 ) -> Result<Arc<dyn LogStore>, OpenError> {
     Ok(match url {

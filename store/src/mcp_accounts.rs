@@ -2,7 +2,7 @@
 //! can be spent once. What is sealed is opened elsewhere.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session};
+use crate::session::{DatabaseRow, Session};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{McpIntegrationId, OrgId, UserId};
 use gateway_domain::ports::{
@@ -63,7 +63,7 @@ fn client_name(org: OrgId, issuer: &str) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn read(row: &Row) -> Result<McpAccount, Error> {
+fn read(row: &DatabaseRow) -> Result<McpAccount, Error> {
     let mut columns = row.columns();
     let id = McpAccountId { integration: McpIntegrationId(columns.uuid()?), user: UserId(columns.uuid()?) };
     Ok(McpAccount {
@@ -187,7 +187,7 @@ impl McpAccounts for Database {
         org: OrgId,
         issuer: &'a str,
     ) -> Fut<'a, Result<Option<McpServerClient>, StoreError>> {
-        let client = |row: &Row| {
+        let client = |row: &DatabaseRow| {
             let mut columns = row.columns();
             Ok(McpServerClient {
                 org: OrgId(columns.uuid()?),

@@ -2,7 +2,7 @@
 //! are the database's own, since clocks of nodes differ.
 
 use crate::database::{Database, Side};
-use crate::session::Row;
+use crate::session::DatabaseRow;
 use crate::work::now;
 use gateway_domain::node::{Node, SeenNode};
 use gateway_domain::ports::{Fut, NodeRegistry, StoreError};
@@ -58,7 +58,7 @@ impl NodeRegistry for Database {
     }
 }
 
-fn sighting(row: &Row, now: i64) -> Result<SeenNode, Error> {
+fn sighting(row: &DatabaseRow, now: i64) -> Result<SeenNode, Error> {
     let mut columns = row.columns();
     let node = Node {
         id: columns.uuid()?,

@@ -1,7 +1,7 @@
 //! Clients, spent codes and the numbers of refresh tokens, as rows. What only one may do is one statement that counts.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session};
+use crate::session::{DatabaseRow, Session};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{GrantId, OrgId};
 use gateway_domain::ports::{
@@ -82,7 +82,7 @@ impl OauthStore for Database {
     }
 
     fn ended_grants(&self, now: Timestamp, most: u32) -> Fut<'_, Result<Vec<EndedGrant>, StoreError>> {
-        let ended = |row: &Row| {
+        let ended = |row: &DatabaseRow| {
             let mut columns = row.columns();
             Ok(EndedGrant { grant: GrantId(columns.uuid()?), org: OrgId(columns.uuid()?) })
         };
@@ -105,7 +105,7 @@ impl OauthStore for Database {
     }
 
     fn client<'a>(&'a self, id: &'a str) -> Fut<'a, Result<Option<OauthClient>, StoreError>> {
-        let client = |row: &Row| {
+        let client = |row: &DatabaseRow| {
             let mut columns = row.columns();
             Ok(OauthClient {
                 id: columns.text()?.to_owned(),
@@ -140,7 +140,7 @@ impl OauthStore for Database {
     }
 }
 
-fn spent(row: &Row) -> Result<SpentCode, Error> {
+fn spent(row: &DatabaseRow) -> Result<SpentCode, Error> {
     let mut columns = row.columns();
     let code = OauthCode {
         id: columns.text()?.to_owned(),

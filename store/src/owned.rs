@@ -1,7 +1,7 @@
 //! Objects that the gateway keeps, as rows beside the configuration. A change names the version that it changes.
 
 use crate::database::{Database, Side};
-use crate::session::Row;
+use crate::session::DatabaseRow;
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{Fut, MOST_OWNED_LISTED, OwnedObject, OwnedObjects, OwnedPlace, StoreError};
@@ -73,7 +73,7 @@ impl OwnedObjects for Database {
     }
 }
 
-fn owned(row: &Row) -> Result<OwnedObject, Error> {
+fn owned(row: &DatabaseRow) -> Result<OwnedObject, Error> {
     let mut columns = row.columns();
     Ok(OwnedObject {
         id: columns.uuid()?,

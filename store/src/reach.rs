@@ -12,10 +12,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const SHORT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
-pub(crate) struct Reach(Mutex<State>);
+pub(crate) struct Reach(Mutex<ReachState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ReachState {
     standing: Standing,
     /// When a connection was there last.
     reached: Option<Instant>,
@@ -37,22 +37,22 @@ enum Standing {
 
 /// How a call of somebody who waits for the answer may go on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum CallAllowance {
     Full,
     Within(Duration),
     None(String),
 }
 
 impl Reach {
-    pub(crate) fn patience(&self) -> Patience {
+    pub(crate) fn patience(&self) -> CallAllowance {
         match &mut self.0.lock().standing {
-            Standing::Fine => Patience::Full,
-            Standing::Suspect => Patience::Within(SHORT),
+            Standing::Fine => CallAllowance::Full,
+            Standing::Suspect => CallAllowance::Within(SHORT),
             Standing::Away { looked, .. } if looked.elapsed() >= LOOK => {
                 *looked = Instant::now();
-                Patience::Within(SHORT)
+                CallAllowance::Within(SHORT)
             }
-            Standing::Away { why, .. } => Patience::None(why.clone()),
+            Standing::Away { why, .. } => CallAllowance::None(why.clone()),
         }
     }
 
@@ -99,24 +99,24 @@ mod tests {
     #[test]
     fn whoever_waits_is_told_at_once_and_one_looks_again() {
         let reach = Reach::default();
-        assert_eq!(reach.patience(), Patience::Full);
+        assert_eq!(reach.patience(), CallAllowance::Full);
         reach.suspect();
-        assert_eq!(reach.patience(), Patience::Within(SHORT));
+        assert_eq!(reach.patience(), CallAllowance::Within(SHORT));
         let gone = StoreError::Unavailable("gone".to_owned());
         let began = Instant::now();
         reach.leased(began, Some(&gone));
-        assert!(matches!(reach.patience(), Patience::None(why) if why.contains("gone")));
+        assert!(matches!(reach.patience(), CallAllowance::None(why) if why.contains("gone")));
         reach.suspect();
-        assert!(matches!(reach.patience(), Patience::None(_)), "what is known is not forgotten by a guess");
+        assert!(matches!(reach.patience(), CallAllowance::None(_)), "what is known is not forgotten by a guess");
         if let Standing::Away { looked, .. } = &mut reach.0.lock().standing {
             *looked = Instant::now().checked_sub(LOOK).expect("the machine is up for a second");
         }
-        assert_eq!(reach.patience(), Patience::Within(SHORT));
-        assert!(matches!(reach.patience(), Patience::None(_)), "one looks for all");
+        assert_eq!(reach.patience(), CallAllowance::Within(SHORT));
+        assert!(matches!(reach.patience(), CallAllowance::None(_)), "one looks for all");
         reach.leased(began, None);
-        assert_eq!((reach.patience(), reach.trouble()), (Patience::Full, None));
+        assert_eq!((reach.patience(), reach.trouble()), (CallAllowance::Full, None));
         reach.leased(began, Some(&gone));
-        assert_eq!(reach.patience(), Patience::Full, "who waited since before it came back is late");
+        assert_eq!(reach.patience(), CallAllowance::Full, "who waited since before it came back is late");
         reach.wrote(Some(&gone));
         assert!(reach.trouble().is_some_and(|why| why.contains("gone")));
         reach.wrote(Some(&StoreError::Conflict("slug".to_owned())));

@@ -16,7 +16,7 @@ use ::redis::{
     Value,
 };
 use arc_swap::ArcSwapOption;
-use lane::{LaneWait, Patience, Place};
+use lane::{LaneConfig, LaneTimeouts, LaneWait};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -86,12 +86,12 @@ pub enum RedisFailure {
 }
 
 #[derive(Clone)]
-enum Link {
+enum RedisLink {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
-impl ConnectionLike for Link {
+impl ConnectionLike for RedisLink {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
             Self::One(c) => c.req_packed_command(cmd),
@@ -128,13 +128,13 @@ pub struct RedisState {
 
 /// A handle; clones share the connection.
 #[derive(Clone)]
-pub struct Redis(Arc<Inner>);
+pub struct Redis(Arc<RedisInner>);
 
-struct Inner {
+struct RedisInner {
     url: RedisUrl,
-    link: ArcSwapOption<Link>,
+    link: ArcSwapOption<RedisLink>,
     /// Where threads have lanes of their own.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<LaneConfig>>,
     deadline: Duration,
     lost: Notify,
     late: AtomicU32,
@@ -153,8 +153,8 @@ impl fmt::Debug for Redis {
 impl Redis {
     /// Not connected yet: [`Redis::keep`] does that. `deadline` bounds every call.
     pub fn new(url: RedisUrl, deadline: Duration) -> Self {
-        Self(Arc::new(Inner {
-            place: Place::of(&url.0, Patience { dial: DIAL, abandoned: ABANDONED, silence: SILENCE }),
+        Self(Arc::new(RedisInner {
+            place: LaneConfig::of(&url.0, LaneTimeouts { dial: DIAL, abandoned: ABANDONED, silence: SILENCE }),
             url,
             link: ArcSwapOption::empty(),
             deadline,
@@ -209,22 +209,22 @@ impl Redis {
         }
     }
 
-    async fn dial(&self) -> ::redis::RedisResult<Link> {
+    async fn dial(&self) -> ::redis::RedisResult<RedisLink> {
         match self.0.url.0.as_slice() {
             [one] => {
                 let client = ::redis::Client::open(one.clone())?;
                 let config = AsyncConnectionConfig::new().set_response_timeout(Some(ABANDONED));
-                client.get_multiplexed_async_connection_with_config(&config).await.map(Link::One)
+                client.get_multiplexed_async_connection_with_config(&config).await.map(RedisLink::One)
             }
             nodes => {
                 let client = ClusterClient::builder(nodes.to_vec()).response_timeout(ABANDONED).build()?;
-                client.get_async_connection().await.map(Link::Cluster)
+                client.get_async_connection().await.map(RedisLink::Cluster)
             }
         }
     }
 
     /// A server that can be reached but takes longer than anybody waits is as good as away.
-    async fn reach(&self) -> ::redis::RedisResult<Link> {
+    async fn reach(&self) -> ::redis::RedisResult<RedisLink> {
         let mut link = self.dial().await?;
         let slow = (ErrorKind::Io, "it answers too slowly");
         timeout(self.0.deadline, ::redis::cmd("PING").exec_async(&mut link)).await.map_err(|_| slow)??;
@@ -312,7 +312,7 @@ impl Redis {
         if time < self.0.deadline { RedisFailure::Hurried } else { RedisFailure::Late }
     }
 
-    fn judge<T>(&self, link: &Arc<Link>, outcome: &Result<T, RedisFailure>) {
+    fn judge<T>(&self, link: &Arc<RedisLink>, outcome: &Result<T, RedisFailure>) {
         match outcome {
             // Says nothing of Redis.
             Ok(_) | Err(RedisFailure::Refused(_) | RedisFailure::Hurried) => {}
@@ -335,7 +335,7 @@ impl Redis {
     }
 
     /// Only the link that failed: another call may have replaced it since.
-    fn lose(&self, link: &Arc<Link>) {
+    fn lose(&self, link: &Arc<RedisLink>) {
         let now = self.0.link.load();
         if now.as_ref().is_some_and(|n| Arc::ptr_eq(n, link)) {
             self.0.link.store(None);

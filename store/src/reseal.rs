@@ -4,7 +4,7 @@
 use crate::database::{Database, Side};
 use crate::master_key::{KeyError, PROBE};
 use crate::notices::CHANNEL;
-use crate::session::{Row, Session, failure};
+use crate::session::{DatabaseRow, Session, failure};
 use gateway_domain::ports::{StoreError, Vault, VaultError};
 use sqlx::Error;
 use std::time::Duration;
@@ -137,7 +137,7 @@ async fn reseal_column(
     old: &dyn Vault,
     new: &dyn Vault,
 ) -> Result<usize, ResealError> {
-    let read = |row: &Row| {
+    let read = |row: &DatabaseRow| {
         let mut columns = row.columns();
         Ok((columns.text()?.to_owned(), columns.text()?.to_owned()))
     };
@@ -150,7 +150,7 @@ async fn reseal_column(
     Ok(all.len())
 }
 
-fn sealed(row: &Row) -> Result<Sealed, Error> {
+fn sealed(row: &DatabaseRow) -> Result<Sealed, Error> {
     let mut columns = row.columns();
     Ok(Sealed {
         kind: columns.text()?.to_owned(),

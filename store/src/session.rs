@@ -65,12 +65,12 @@ impl From<Option<Timestamp>> for Value<'_> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Row {
+pub(crate) enum DatabaseRow {
     Sqlite(SqliteRow),
     Postgres(PgRow),
 }
 
-impl Row {
+impl DatabaseRow {
     pub(crate) fn columns(&self) -> Columns<'_> {
         Columns { row: self, next: 0 }
     }
@@ -79,7 +79,7 @@ impl Row {
 /// Reads a row from left to right.
 #[derive(Debug)]
 pub(crate) struct Columns<'r> {
-    row: &'r Row,
+    row: &'r DatabaseRow,
     next: usize,
 }
 
@@ -123,8 +123,8 @@ impl<'r> Columns<'r> {
         let at = self.next;
         self.next += 1;
         match self.row {
-            Row::Sqlite(row) => cell(row, at),
-            Row::Postgres(row) => cell(row, at),
+            DatabaseRow::Sqlite(row) => cell(row, at),
+            DatabaseRow::Postgres(row) => cell(row, at),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Session<'_> {
         &mut self,
         sql: impl Into<Sql>,
         values: Vec<Value<'_>>,
-        decode: impl Fn(&Row) -> Result<T, Error> + Send,
+        decode: impl Fn(&DatabaseRow) -> Result<T, Error> + Send,
     ) -> Result<Vec<T>, Error>
     where
         T: Send,
@@ -167,13 +167,13 @@ impl Session<'_> {
             Self::Sqlite(connection) => {
                 let mut rows = bound::<Sqlite>(sql.into(), values).fetch(&mut **connection);
                 while let Some(row) = rows.try_next().await? {
-                    found.push(decode(&Row::Sqlite(row))?);
+                    found.push(decode(&DatabaseRow::Sqlite(row))?);
                 }
             }
             Self::Postgres(connection) => {
                 let mut rows = bound::<Postgres>(sql.into(), values).fetch(&mut **connection);
                 while let Some(row) = rows.try_next().await? {
-                    found.push(decode(&Row::Postgres(row))?);
+                    found.push(decode(&DatabaseRow::Postgres(row))?);
                 }
             }
         }

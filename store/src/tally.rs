@@ -3,7 +3,7 @@
 //! Knows no limit: how much is allowed is told by whoever asks.
 
 use crate::database::{Database, Side};
-use crate::session::{Row, Session, Value};
+use crate::session::{DatabaseRow, Session, Value};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{CounterKey, Keep, Measured, Owner, Slot};
 use gateway_domain::ports::{EntityQuery, Holder, StoreError, Which};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A sum of charges, to be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ChargeSum {
     pub slot: Slot,
     pub ends: Timestamp,
     pub measured: Measured,
@@ -64,7 +64,7 @@ const LIVE: &str = "c.began <= $2 AND c.ends > $2 AND NOT EXISTS (SELECT 1 FROM 
 
 impl Database {
     /// Adds sums, and notes how far they go, all or nothing.
-    pub async fn add_counts(&self, node: &str, parts: &[Part], places: &[Position]) -> Result<(), StoreError> {
+    pub async fn add_counts(&self, node: &str, parts: &[ChargeSum], places: &[Position]) -> Result<(), StoreError> {
         self.on(Side::Write, async |mut session| {
             let mut transaction = session.begin().await?;
             let mut inside = transaction.session();
@@ -85,7 +85,7 @@ impl Database {
 
     /// How far each segment of a node's journal was added up.
     pub async fn count_places(&self, node: &str) -> Result<Vec<Position>, StoreError> {
-        let place = |row: &Row| {
+        let place = |row: &DatabaseRow| {
             let mut columns = row.columns();
             let mut number = || columns.int().map(i64::cast_unsigned);
             Ok(Position { segment: number()?, offset: number()? })
@@ -200,7 +200,7 @@ fn placeholders(from: usize, count: usize) -> String {
     format!("({})", list.join(", "))
 }
 
-fn values<'v>(part: &'v Part, node: &'v str, tick: i64) -> [Value<'v>; 10] {
+fn values<'v>(part: &'v ChargeSum, node: &'v str, tick: i64) -> [Value<'v>; 10] {
     let (holder, value_key) = match &part.owner {
         Some(owner) => (owner.holder.to_string(), &*owner.value_key),
         None => (String::new(), ""),
@@ -225,7 +225,7 @@ fn pattern(search: &str) -> String {
     format!("%{escaped}%")
 }
 
-fn count(row: &Row) -> Result<Count, Error> {
+fn count(row: &DatabaseRow) -> Result<Count, Error> {
     let mut c = row.columns();
     let unreadable = |what: &str| Error::Decode(format!("a counter with an unreadable {what}").into());
     let key: CounterKey = c.text()?.parse().map_err(|_| unreadable("key"))?;

@@ -511,7 +511,7 @@ async fn lines_that_a_provider_tells_in_another_order_are_counted_once() {
 /// Reads and changes what a node noted of the one thing that it counts.
 pub(crate) async fn note_of_counting(folder: &Path, workspace: &str, change: impl FnOnce(&mut Value)) {
     let url = DatabaseUrl::sqlite_file(folder.join("data/config.db"));
-    let database = gateway_store::open(&url, &gateway_store::Options::default()).await.expect("opens");
+    let database = gateway_store::open(&url, &gateway_store::DatabaseOptions::default()).await.expect("opens");
     let workspace = WorkspaceId(workspace.parse().expect("an id"));
     let place = OwnedPlace { workspace, kind: "booking" };
     let [row]: [OwnedObject; 1] = database.list_owned(place, None, 2).await.expect("rows").try_into().expect("one");

@@ -1,7 +1,7 @@
 //! Dials the host of a base URL: resolves, checks, connects by Pingora's connector. A host that this process answers
 //! for by itself is dialled over a pipe, by the same road. Knows neither pool nor protocol.
 
-use super::dns::{Dns, DnsError, Resolved};
+use super::dns::{Dns, DnsError, ResolvedAddresses};
 use super::peer::PooledPeer;
 use async_trait::async_trait;
 use gateway_domain::egress::BaseUrl;
@@ -22,10 +22,10 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 /// Where connections of one target go, resolved and checked.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct ResolvedOrigin {
     base: Arc<BaseUrl>,
     /// `None`: in process.
-    resolved: Option<Arc<Resolved>>,
+    resolved: Option<Arc<ResolvedAddresses>>,
     tls_key: u64,
 }
 
@@ -89,18 +89,18 @@ impl Dialer {
         }
     }
 
-    pub async fn origin(&self, base: &Arc<BaseUrl>) -> Result<Origin, DialError> {
+    pub async fn origin(&self, base: &Arc<BaseUrl>) -> Result<ResolvedOrigin, DialError> {
         let resolved = if self.in_process.as_ref().is_some_and(|own| own.host == base.host) {
             None
         } else {
             Some(self.dns.resolve(base).await.map_err(|e| undialled(&base.host, e))?)
         };
         let tls_key = self.hasher.hash_one((base.tls, &base.host, base.port));
-        Ok(Origin { base: base.clone(), resolved, tls_key })
+        Ok(ResolvedOrigin { base: base.clone(), resolved, tls_key })
     }
 
     /// An address to use, and the pool key of connections to it: address, TLS and name together.
-    pub fn address(&self, origin: &Origin) -> (SocketAddr, u64) {
+    pub fn address(&self, origin: &ResolvedOrigin) -> (SocketAddr, u64) {
         let Some(resolved) = &origin.resolved else {
             return (SocketAddr::from(([0, 0, 0, 0], 0)), origin.tls_key);
         };
@@ -109,7 +109,7 @@ impl Dialer {
     }
 
     /// Pingora's description of the peer.
-    fn peer(&self, origin: &Origin, address: SocketAddr) -> HttpPeer {
+    fn peer(&self, origin: &ResolvedOrigin, address: SocketAddr) -> HttpPeer {
         let mut peer = HttpPeer::new(address, origin.base.tls, origin.base.host.clone());
         peer.options.connection_timeout = Some(self.connect_timeout);
         peer.options.total_connection_timeout = Some(self.connect_timeout);
@@ -122,7 +122,12 @@ impl Dialer {
     }
 
     /// A new connection. When the name has several addresses each is tried once.
-    pub(crate) async fn connect(&self, origin: &Origin, address: SocketAddr, key: u64) -> Result<Dialled, DialError> {
+    pub(crate) async fn connect(
+        &self,
+        origin: &ResolvedOrigin,
+        address: SocketAddr,
+        key: u64,
+    ) -> Result<Dialled, DialError> {
         let mut tried = 1;
         let (mut address, mut key) = (address, key);
         loop {

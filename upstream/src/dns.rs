@@ -32,12 +32,12 @@ const AGES: Ages =
 
 /// Addresses of one name, tried in turn from a moving start.
 #[derive(Debug)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedAddresses {
     addresses: Vec<SocketAddr>,
     next: AtomicUsize,
 }
 
-impl Resolved {
+impl ResolvedAddresses {
     pub(crate) fn len(&self) -> usize {
         self.addresses.len()
     }
@@ -57,12 +57,12 @@ pub(crate) enum DnsError {
     Unresolved(String),
 }
 
-type Found = Result<Arc<Resolved>, DnsError>;
+type LookupResult = Result<Arc<ResolvedAddresses>, DnsError>;
 
 /// What a look-up gave, and when.
 #[derive(Debug)]
 struct KnownName {
-    found: Found,
+    found: LookupResult,
     /// When the answer itself came; earlier than `asked` where the last look-ups gave nothing.
     answered: Instant,
     asked: Instant,
@@ -75,13 +75,13 @@ type SystemAnswer = Pin<Box<dyn Future<Output = std::io::Result<Vec<SocketAddr>>
 
 /// Cheap to clone; clones share the table.
 #[derive(Clone)]
-pub struct Dns(Arc<Inner>);
+pub struct Dns(Arc<DnsInner>);
 
-struct Inner {
+struct DnsInner {
     trusted: Arc<Trusted>,
     table: ArcSwap<NameTable>,
     /// Look-ups that requests wait for: one for each name, however many they are.
-    flights: Mutex<AHashMap<HostPort, Arc<OnceCell<Found>>>>,
+    flights: Mutex<AHashMap<HostPort, Arc<OnceCell<LookupResult>>>>,
     ask: fn(HostPort) -> SystemAnswer,
     ages: Ages,
     tasks: Handle,
@@ -110,10 +110,10 @@ impl Dns {
 
     fn asking(ask: fn(HostPort) -> SystemAnswer, ages: Ages, trusted: Arc<Trusted>, tasks: Handle) -> Self {
         let (table, flights) = (ArcSwap::default(), Mutex::default());
-        Self(Arc::new(Inner { trusted, table, flights, ask, ages, tasks }))
+        Self(Arc::new(DnsInner { trusted, table, flights, ask, ages, tasks }))
     }
 
-    pub(crate) async fn resolve(&self, base: &BaseUrl) -> Found {
+    pub(crate) async fn resolve(&self, base: &BaseUrl) -> LookupResult {
         let name = (base.host.clone(), base.port);
         let known = self.0.table.load().get(&name).cloned();
         if let Some(known) = known {
@@ -135,7 +135,7 @@ impl Dns {
     }
 
     /// The look-up that is under way, or one of one's own. Should its first asker leave, the next one takes over.
-    async fn wait(&self, name: HostPort) -> Found {
+    async fn wait(&self, name: HostPort) -> LookupResult {
         let flight = self.0.flights.lock().entry(name.clone()).or_default().clone();
         let found = flight.get_or_init(|| self.look_up(&name)).await.clone();
         let mut flights = self.0.flights.lock();
@@ -146,8 +146,9 @@ impl Dns {
     }
 
     /// Asks, and puts what came into the table. Silence leaves the answer before in force while it may be.
-    async fn look_up(&self, name: &HostPort) -> Found {
-        let found = self.ask(name).await.map(|addresses| Arc::new(Resolved { addresses, next: AtomicUsize::new(0) }));
+    async fn look_up(&self, name: &HostPort) -> LookupResult {
+        let found =
+            self.ask(name).await.map(|addresses| Arc::new(ResolvedAddresses { addresses, next: AtomicUsize::new(0) }));
         let now = Instant::now();
         let before = self.0.table.load().get(name).cloned();
         let kept = before.filter(|k| {

@@ -18,16 +18,16 @@ mod request;
 mod tests;
 
 pub(crate) use connection::Connection;
-pub use head::{Asked, ResponseHead};
+pub use head::{RequestKind, ResponseHead};
 pub use lines::{LineError, ResponseLines};
 pub use parser::Parser;
 pub use refusal::BrokenWhy;
 pub use request::{BadPath, Framing, RequestHead};
 
-use crate::dial::{DialError, Dialer, Origin};
+use crate::dial::{DialError, Dialer, ResolvedOrigin};
 use crate::pool;
 use bytes::Bytes;
-use gateway_providers::Pieces;
+use gateway_providers::BodyPieces;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ const WORTH_WAITING: Duration = Duration::from_millis(500);
 
 /// How long a peer may be silent.
 #[derive(Clone, Copy, Debug)]
-pub struct Clocks {
+pub struct PeerTimeouts {
     /// The time from the end of the request to the end of the answer's head, whatever comes before that head.
     pub first_byte: Duration,
     /// The time between two pieces of the answer; also the time that the peer may take in nothing of the request.
@@ -62,7 +62,7 @@ pub trait BodySource: Send + Sync {
 
 /// What goes up behind a head.
 pub enum RequestBody<'a> {
-    Held(&'a Pieces),
+    Held(&'a BodyPieces),
     /// Goes on while the answer is read, as [`RequestHead::framing`] says.
     Streaming(Box<dyn BodySource>),
 }
@@ -83,10 +83,10 @@ pub enum SendError {
 /// is replaced by a fresh one, once and silently, where the body can be repeated.
 pub async fn send(
     dialer: &Dialer,
-    origin: &Origin,
+    origin: &ResolvedOrigin,
     head: &RequestHead,
     body: RequestBody<'_>,
-    clocks: Clocks,
+    clocks: PeerTimeouts,
 ) -> Result<Response, SendError> {
     let (_, key) = dialer.address(origin);
     let (mut body, now) = (body, Instant::now());
@@ -103,10 +103,10 @@ pub async fn send(
 /// Sends a request over a connection of its own: once, and no second time for whatever reason.
 pub async fn send_afresh(
     dialer: &Dialer,
-    origin: &Origin,
+    origin: &ResolvedOrigin,
     head: &RequestHead,
     body: RequestBody<'_>,
-    clocks: Clocks,
+    clocks: PeerTimeouts,
 ) -> Result<Response, SendError> {
     let (address, key) = dialer.address(origin);
     // Boxed, as dialling is rare and its future large: every request would carry the room for it.
@@ -116,14 +116,14 @@ pub async fn send_afresh(
 }
 
 /// A try that gave no head.
-struct Failed<'a> {
+struct FailedSend<'a> {
     error: SendError,
     /// The peer had closed: nothing tells that it has seen the request.
     is_unheard: bool,
     body: Option<RequestBody<'a>>,
 }
 
-impl<'a> Failed<'a> {
+impl<'a> FailedSend<'a> {
     fn body_to_repeat(self) -> Result<RequestBody<'a>, SendError> {
         let is_stale = self.is_unheard && matches!(self.error, SendError::Broken(_));
         let can_repeat = |body: &RequestBody<'a>| match body {
@@ -148,8 +148,8 @@ impl Response {
         mut connection: Box<Connection>,
         head: &RequestHead,
         body: RequestBody<'a>,
-        (clocks, now): (Clocks, Instant),
-    ) -> Result<Self, Failed<'a>> {
+        (clocks, now): (PeerTimeouts, Instant),
+    ) -> Result<Self, FailedSend<'a>> {
         let held = if let RequestBody::Held(pieces) = &body { Some(*pieces) } else { None };
         connection.begin(head, body, clocks, now);
         match poll_fn(|cx| connection.poll_head(cx)).await {
@@ -157,7 +157,7 @@ impl Response {
             Err(error) => {
                 let source = connection.take_source().map(RequestBody::Streaming);
                 let body = held.map(RequestBody::Held).or(source);
-                Err(Failed { error, is_unheard: connection.is_unheard(), body })
+                Err(FailedSend { error, is_unheard: connection.is_unheard(), body })
             }
         }
     }

@@ -17,7 +17,7 @@ mod secret_reader;
 mod sse_endpoint;
 
 pub use credential::{Credentials, Pass, Places, Platform, later};
-pub use dial::{DialError, Dialer, InProcess, Origin};
+pub use dial::{DialError, Dialer, InProcess, ResolvedOrigin};
 pub use dns::Dns;
 pub use lazy_timer::LazyTimer;
 pub use mail::SmtpMailer;

@@ -49,7 +49,7 @@ impl From<reqwest::Error> for OutboundError {
 
 /// A small answer, read whole.
 #[derive(Debug)]
-pub struct Answer {
+pub struct OutboundAnswer {
     pub status: u16,
     pub headers: http::HeaderMap,
     pub body: Vec<u8>,
@@ -93,7 +93,7 @@ impl Outbound {
 }
 
 /// Sends and reads the whole answer, whatever its status.
-pub async fn send(request: reqwest::RequestBuilder) -> Result<Answer, OutboundError> {
+pub async fn send(request: reqwest::RequestBuilder) -> Result<OutboundAnswer, OutboundError> {
     let mut response = request.send().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let mut body = Vec::new();
@@ -103,7 +103,7 @@ pub async fn send(request: reqwest::RequestBuilder) -> Result<Answer, OutboundEr
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status, headers, body })
+    Ok(OutboundAnswer { status, headers, body })
 }
 
 /// Looks a name up and hands on only what may be dialled, so that the checked address is the one dialled.

@@ -5,11 +5,11 @@
 mod hosts;
 
 use crate::dial::{DialError, Dialer};
-use crate::http1::{self, BodySource, Clocks, Framing, RequestBody, RequestHead, Response, SendError};
+use crate::http1::{self, BodySource, Framing, PeerTimeouts, RequestBody, RequestHead, Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::egress::{BaseUrl, Trusted, check_custom_host};
 use gateway_domain::ports::{Fut, Outside, OutsideCall, OutsideError, OutsideReply};
-use gateway_providers::Pieces;
+use gateway_providers::BodyPieces;
 use hosts::{Hosts, NotNow};
 use http::{HeaderValue, Method, header};
 use std::sync::Arc;
@@ -119,8 +119,8 @@ impl CheckedCalls {
             }
         };
         // The whole call has one clock, which `call` holds.
-        let clocks = Clocks { first_byte: call.within, idle: call.within };
-        let pieces = Pieces::One(call.body.clone());
+        let clocks = PeerTimeouts { first_byte: call.within, idle: call.within };
+        let pieces = BodyPieces::One(call.body.clone());
         let body = match body {
             Some(StreamedBody { source, length }) => {
                 head.set_framing(Framing::Length(length));

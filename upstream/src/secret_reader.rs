@@ -7,7 +7,7 @@ mod hashicorp;
 mod machine;
 
 use crate::credential::Credentials;
-use crate::outbound::{Answer, Outbound, OutboundError};
+use crate::outbound::{Outbound, OutboundAnswer, OutboundError};
 use gateway_domain::Fault;
 use gateway_domain::egress::Trusted;
 use gateway_domain::secret_source::{LONGEST_SECRET, SecretOpenings, SecretSource, SecretText};
@@ -100,7 +100,7 @@ impl SecretReader {
 }
 
 /// The JSON of an answer that is one.
-fn json(answer: &Answer) -> Result<Value, Unread> {
+fn json(answer: &OutboundAnswer) -> Result<Value, Unread> {
     // A secret of the longest kind, escaped.
     if answer.body.len() > 2 * LONGEST_SECRET {
         return Err(Unread::new("came in an answer that is longer than any secret"));

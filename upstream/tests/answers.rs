@@ -8,7 +8,7 @@
 mod answers;
 
 use answers::{End, Outcome, outcome};
-use gateway_upstream::http1::{self, Asked};
+use gateway_upstream::http1::{self, RequestKind};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -83,9 +83,9 @@ fn each_answer_is_read_as_its_file_says() {
         let (input, expected) = text.split_once("====\n").expect("two parts");
         let (asked, lines) = input.split_once('\n').expect("what was asked");
         let asked = match asked {
-            "asked: content" => Asked::Content,
-            "asked: head" => Asked::HeadOnly,
-            "asked: websocket" => Asked::WebSocket,
+            "asked: content" => RequestKind::Content,
+            "asked: head" => RequestKind::HeadOnly,
+            "asked: websocket" => RequestKind::WebSocket,
             other => panic!("{}: {other}", file.display()),
         };
         let input: Vec<u8> = lines.lines().flat_map(bytes).collect();

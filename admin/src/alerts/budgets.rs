@@ -6,8 +6,8 @@ use crate::app::App;
 use gateway_domain::alert::{BudgetTold, MOST_BUDGETS_TOLD};
 use gateway_domain::ports::{EntityQuery, Holder, StoreError};
 use gateway_domain::resource::budget::Budget;
-use gateway_domain::resource::limits::Limits;
-use gateway_domain::snapshot::{SavedAlert, Snapshot, Workspace};
+use gateway_domain::resource::limits::ResourceLimits;
+use gateway_domain::snapshot::{SavedAlert, Snapshot, WorkspaceEntry};
 use std::sync::Arc;
 
 /// Budgets that one look asks for; where there are more, it says that it has not seen all.
@@ -65,14 +65,14 @@ fn portion(limit: u64, percent: f64) -> u64 {
 }
 
 /// Workspaces that the rule is about.
-fn workspaces<'s>(snapshot: &'s Snapshot, rule: &SavedAlert) -> Vec<&'s Arc<Workspace>> {
-    let is_meant = |w: &&Arc<Workspace>| w.org == rule.org && rule.workspace.is_none_or(|one| one == w.id);
+fn workspaces<'s>(snapshot: &'s Snapshot, rule: &SavedAlert) -> Vec<&'s Arc<WorkspaceEntry>> {
+    let is_meant = |w: &&Arc<WorkspaceEntry>| w.org == rule.org && rule.workspace.is_none_or(|one| one == w.id);
     snapshot.workspaces().filter(is_meant).collect()
 }
 
 fn plain(snapshot: &Snapshot, rule: &SavedAlert) -> Vec<HeldBudget> {
     let mut held = Vec::new();
-    let mut add = |holder: Holder, limits: Option<&Arc<Limits>>| {
+    let mut add = |holder: Holder, limits: Option<&Arc<ResourceLimits>>| {
         let budgets = limits.into_iter().flat_map(|limits| limits.usage_limits.iter());
         held.extend(budgets.map(|budget| HeldBudget { holder, budget: budget.clone() }));
     };

@@ -3,7 +3,7 @@
 
 use super::message;
 use crate::app::App;
-use crate::change::{Origin, commit};
+use crate::change::{ChangeOrigin, commit};
 use gateway_domain::alert::{AlertMessage, AlertProgress};
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{
@@ -159,7 +159,7 @@ impl DeliveryRun<'_> {
 async fn write_row(app: &App, message: &AlertMessage, event: &str, told: &Map<String, Value>) -> Result<(), String> {
     let found = app.directory.get(Kind::Alert, message.org, None, &message.rule.to_string()).await;
     let Some(row) = found.map_err(|e| e.to_string())? else { return Ok(()) };
-    let audit = vec![Origin::of_upkeep(app).tell_event(event, &row, told)];
+    let audit = vec![ChangeOrigin::of_upkeep(app).tell_event(event, &row, told)];
     let seen = app.live.snapshot().revision;
     let written = commit(app, seen, |_| Ok(Batch { audit, ..Batch::default() })).await;
     written.map(|_| ()).map_err(|problem| problem.message)

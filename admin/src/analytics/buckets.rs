@@ -1,7 +1,7 @@
 //! A range of time cut into buckets: minutes up to two hours, hours up to seven days, days beyond, with their edges in the
 //! time zone that was asked for.
 
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::logs::filter::{end_of_millisecond, time};
 use crate::problem::{Problem, bad, internal};
 use gateway_domain::Timestamp;
@@ -24,7 +24,7 @@ pub(super) struct TimeBuckets {
 }
 
 impl TimeBuckets {
-    pub(super) fn read(q: &Query, now: Timestamp) -> Result<Self, Problem> {
+    pub(super) fn read(q: &QueryString, now: Timestamp) -> Result<Self, Problem> {
         const FROM: &str = "time_of_generation_min";
         const TO: &str = "time_of_generation_max";
         let from = time(q, FROM)?.ok_or_else(|| bad(FROM, "is required"))?;

@@ -7,7 +7,7 @@ use super::question::{MOST_RECORDS, TIME, VIEW, shown};
 use crate::logs::weighted::{MOST_READ, MOST_TRACES, Opinions, by_trace};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::analytics::{Dimension, SumPart, SumParts, SumQuery};
 use gateway_domain::export::LogField;
 use gateway_domain::feedback::{FeedbackQuery, TraceFeedback};
@@ -29,7 +29,7 @@ enum Shows {
     Models,
 }
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     [
         ("/analytics/graphs/feedbacks", "Plot how much feedback came over time", Shows::Count),
         ("/analytics/graphs/feedbacks/scores", "Count feedback by its value", Shows::Scores),
@@ -47,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
 static LATER: LazyLock<Vec<&'static str>> =
     LazyLock::new(|| filter::OF_ANALYTICS.iter().copied().filter(|name| !ASKED.contains(name)).collect());
 
-async fn plot(call: Call, shows: Shows) -> Result<Reply, Problem> {
+async fn plot(call: AdminCall, shows: Shows) -> Result<AdminReply, Problem> {
     let hidden = restricted::hidden(&call);
     if call.query.text("trace_id").is_some() {
         restricted::refuse("trace_id", LogField::TraceId, hidden)?;
@@ -73,7 +73,7 @@ async fn plot(call: Call, shows: Shows) -> Result<Reply, Problem> {
         Shows::Scores => scores(&found),
         Shows::Models => models(&found),
     };
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "analytics-graph",
         "summary": summary,
         "data_points": points,
@@ -100,7 +100,7 @@ impl RatedCalls {
 
 /// Adds up feedback by the value of `by`, for the calls that a request for groups asks for. The newest traces with
 /// feedback are looked for among the records.
-pub(super) async fn rated(call: &Call, by: &Dimension) -> Result<RatedCalls, Problem> {
+pub(super) async fn rated(call: &AdminCall, by: &Dimension) -> Result<RatedCalls, Problem> {
     let mut rated = RatedCalls::default();
     let buckets = TimeBuckets::read(&call.query, call.app.now())?;
     // Whoever sees own logs only sees no feedback of others, and nobody knows whose it is.

@@ -5,7 +5,7 @@ use super::measure::{Stat, SumMeasure};
 use super::question::{SumsAsked, VIEW, shown, sums};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::analytics::{Dimension, SumParts, SumsFound};
 use gateway_domain::export::{LogField, LogFields};
 use http::Method;
@@ -106,14 +106,14 @@ static GRAPHS: &[Graph] = &[
 /// The one field of a point that goes on from point to point.
 const SAVINGS: (&str, &str) = ("/analytics/graphs/cache/hit-rate", "cumulative_simple_cache_savings");
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     let route = |graph: &'static Graph| {
         authed(Method::GET, graph.path, VIEW, graph.about, move |call| plot(call, graph)).asks(&filter::OF_ANALYTICS)
     };
     GRAPHS.iter().map(route).collect()
 }
 
-async fn plot(call: Call, graph: &'static Graph) -> Result<Reply, Problem> {
+async fn plot(call: AdminCall, graph: &'static Graph) -> Result<AdminReply, Problem> {
     let hidden = restricted::hidden(&call);
     if matches!(graph.points, Points::Stacks | Points::Statuses) {
         restricted::refuse("graph", LogField::ResponseStatusCode, hidden)?;
@@ -157,7 +157,7 @@ async fn plot(call: Call, graph: &'static Graph) -> Result<Reply, Problem> {
         }
         (Value::Object(told(graph.summary, &all, hidden)), points)
     };
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "analytics-graph",
         "summary": summary,
         "data_points": points,

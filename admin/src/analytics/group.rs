@@ -6,7 +6,7 @@ use super::measure::{Stat, SumMeasure};
 use super::question::{SumsAsked, VIEW, shown, sums};
 use crate::logs::{filter, restricted};
 use crate::problem::{Problem, bad, forbidden};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::analytics::{Dimension, SumCell};
 use gateway_domain::export::LogField;
 use gateway_domain::metadata;
@@ -66,7 +66,7 @@ fn grouping(name: &str) -> Option<Grouping> {
 static ASKED_OF_GROUPS: &[&str] =
     &["columns", "order_by", "order_by_type", "include_total", "current_page", "page_size"];
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     /// All that may be asked, made once.
     static NAMES: std::sync::LazyLock<Vec<&'static str>> =
         std::sync::LazyLock::new(|| filter::OF_ANALYTICS.iter().chain(ASKED_OF_GROUPS).copied().collect());
@@ -80,7 +80,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn by_name(call: Call) -> Result<Reply, Problem> {
+async fn by_name(call: AdminCall) -> Result<AdminReply, Problem> {
     const RULE: &str =
         "must be one of users, ai-models, model, ai_service, provider, status_code, api_key, config, prompt, workspace";
     let name = call.var("group_by");
@@ -88,7 +88,7 @@ async fn by_name(call: Call) -> Result<Reply, Problem> {
     answer(call, grouping).await
 }
 
-async fn by_metadata(call: Call) -> Result<Reply, Problem> {
+async fn by_metadata(call: AdminCall) -> Result<AdminReply, Problem> {
     const COLUMNS: &[&str] =
         &["requests", "cost", "avg_tokens", "avg_weighted_feedback", "requests_with_feedback", "last_seen"];
     let key = call.var("key").to_owned();
@@ -99,7 +99,7 @@ async fn by_metadata(call: Call) -> Result<Reply, Problem> {
     answer(call, Grouping { by, label: "metadata_value", columns: COLUMNS, as_text: false }).await
 }
 
-async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
+async fn answer(call: AdminCall, grouping: Grouping) -> Result<AdminReply, Problem> {
     let of_people = matches!(grouping.by, Dimension::User | Dimension::Metadata(_));
     if of_people && !call.actor.sees_metadata {
         return Err(forbidden("your role does not see the metadata of logs"));
@@ -146,7 +146,7 @@ async fn answer(call: Call, grouping: Grouping) -> Result<Reply, Problem> {
         Value::Object(row)
     };
     let data: Vec<Value> = paging.cut(&rows).iter().map(row).collect();
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "list",
         "total": (!without_total).then_some(rows.len()),
         "data": data,
@@ -177,7 +177,7 @@ fn column(name: &str, field: &str) -> Result<Column, Problem> {
     found.ok_or_else(|| bad(field, format_args!("must be of {}", names())))
 }
 
-fn columns(call: &Call, grouping: &Grouping) -> Result<Vec<Column>, Problem> {
+fn columns(call: &AdminCall, grouping: &Grouping) -> Result<Vec<Column>, Problem> {
     let given: Vec<String> = call.query.list("columns", "must be comma-separated names")?;
     if given.is_empty() {
         return grouping.columns.iter().map(|name| column(name, "columns")).collect();
@@ -191,7 +191,7 @@ struct Order {
 }
 
 impl Order {
-    fn read(call: &Call) -> Result<Self, Problem> {
+    fn read(call: &AdminCall) -> Result<Self, Problem> {
         let by = column(call.query.text("order_by").unwrap_or("requests"), "order_by")?;
         let is_descending = call.query.one_of("order_by_type", &["asc", "desc"])? != Some("asc");
         Ok(Self { by, is_descending })

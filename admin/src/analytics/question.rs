@@ -3,7 +3,7 @@
 use super::buckets::TimeBuckets;
 use crate::logs::filter;
 use crate::problem::Problem;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Dimension, SumParts, SumQuery, SumsFound};
 use gateway_domain::scope::Scope;
@@ -25,7 +25,7 @@ pub(super) struct SumsAsked {
 
 /// The range of a request in its buckets, and what it sums up to.
 pub(super) async fn sums(
-    call: &Call,
+    call: &AdminCall,
     ask: impl FnOnce(&TimeBuckets) -> SumsAsked,
 ) -> Result<(TimeBuckets, SumsFound), Problem> {
     let buckets = TimeBuckets::read(&call.query, call.app.now())?;

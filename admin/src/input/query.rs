@@ -11,7 +11,7 @@ const DEFAULT_PAGE_SIZE: u64 = 100;
 const MAX_PAGE_SIZE: u64 = 1000;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct QueryString(Vec<(String, String)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paging {
@@ -29,7 +29,7 @@ impl Paging {
     }
 }
 
-impl Query {
+impl QueryString {
     pub(crate) fn parse(uri: &Uri) -> Result<Self, Problem> {
         let pairs = Pairs::<Vec<(String, String)>>::try_from_uri(uri);
         let pairs = pairs.map_err(|_| unreadable("the query string cannot be read"))?.0;

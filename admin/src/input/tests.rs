@@ -18,11 +18,11 @@ struct Sample {
     #[serde(default)]
     mode: Option<Mode>,
     #[serde(default)]
-    inner: Option<Inner>,
+    inner: Option<NestedSample>,
     #[serde(default)]
     flag: Option<Flag>,
     #[serde(default)]
-    count: Option<Whole>,
+    count: Option<WholeNumber>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -35,13 +35,13 @@ enum Mode {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only the reading is under test")]
-struct Inner {
+struct NestedSample {
     headers: BTreeMap<String, String>,
 }
 
 fn message(v: Value) -> String {
     let Value::Object(map) = v else { panic!("not an object") };
-    Body(map).read::<Sample>().expect_err("broken").message
+    JsonBody(map).read::<Sample>().expect_err("broken").message
 }
 
 #[test]
@@ -67,19 +67,22 @@ fn field_and_rule_are_named_and_values_are_not() {
 
 #[test]
 fn bodies_that_are_no_objects() {
-    assert_eq!(Body::parse(b"[1]").expect_err("no object").message, "the body must be a JSON object");
-    assert_eq!(Body::parse(b"{\"a\": }").expect_err("broken").message, "the body is not valid JSON (line 1, column 7)");
-    assert!(Body::parse(b" \n").expect("empty").0.is_empty());
+    assert_eq!(JsonBody::parse(b"[1]").expect_err("no object").message, "the body must be a JSON object");
+    assert_eq!(
+        JsonBody::parse(b"{\"a\": }").expect_err("broken").message,
+        "the body is not valid JSON (line 1, column 7)"
+    );
+    assert!(JsonBody::parse(b" \n").expect("empty").0.is_empty());
 }
 
 #[test]
 fn three_states() {
     #[derive(Deserialize)]
-    struct Patch {
+    struct SamplePatch {
         #[serde(default)]
         a: Edit<String>,
     }
-    let read = |v| Body(serde_json::from_value(v).expect("a map")).read::<Patch>().expect("readable").a;
+    let read = |v| JsonBody(serde_json::from_value(v).expect("a map")).read::<SamplePatch>().expect("readable").a;
     assert_eq!(read(json!({})), Edit::Keep);
     assert_eq!(read(json!({"a": null})), Edit::Clear);
     assert_eq!(read(json!({"a": "x"})), Edit::Set("x".into()));
@@ -96,7 +99,7 @@ fn what_is_not_in_force_passes_only_as_its_default() {
         (json!(true), false),
         (json!("x"), false),
     ] {
-        let mut body = Body(serde_json::from_value(json!({"limits": value})).expect("a map"));
+        let mut body = JsonBody(serde_json::from_value(json!({"limits": value})).expect("a map"));
         let outcome = body.refuse_later("", &["limits"]);
         assert_eq!(outcome.is_ok(), passes, "{outcome:?}");
         assert!(body.0.is_empty());

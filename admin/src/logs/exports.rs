@@ -10,9 +10,9 @@ mod sheet;
 pub use run::{EXPORT_LEASE, run_export};
 
 use super::restricted;
-use crate::change::{AuditedThing, Origin};
+use crate::change::{AuditedThing, ChangeOrigin};
 use crate::problem::{Problem, bad, conflict, limited, missing};
-use crate::route::{Call, HERE, PAGES, Place, Reply, Route, authed, guest};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, MountPoint, PAGES, authed, guest};
 use asked::{ExportAsked, NewExport};
 use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, ExportState, LogExport};
 use gateway_domain::ports::{Batch, Enqueued, ExportPlace, JobBounds, MOST_JOB_BYTES, NewJob};
@@ -30,7 +30,7 @@ const TRIES: u32 = 5;
 /// How long a file is there to be fetched.
 const FILE_MICROS: i64 = 7 * 86_400 * 1_000_000;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const EXPORT: &[Scope] = &[Scope::named("logs.export")];
     const ONE: &str = "/logs/exports/{id}";
     const RESTRICTED: &str = "/logs/exports/field-restrictions";
@@ -46,12 +46,12 @@ pub(super) fn routes() -> Vec<Route> {
         authed(Method::POST, "/logs/exports/{id}/start", EXPORT, "Have an export made", start).asks(HERE),
         authed(Method::POST, "/logs/exports/{id}/cancel", EXPORT, "Stop making an export", cancel).asks(HERE),
         authed(Method::GET, "/logs/exports/{id}/download", EXPORT, "Make a link to the file", download).asks(HERE),
-        guest(Method::GET, Place::Api, "/logs/exports/{id}/file", "Fetch a file by its link", file::fetch)
+        guest(Method::GET, MountPoint::Api, "/logs/exports/{id}/file", "Fetch a file by its link", file::fetch)
             .asks(&["token"]),
     ]
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let workspace = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let (org, workspaces) = (call.actor.org, vec![workspace]);
@@ -59,11 +59,11 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let query = ExportQuery { org, workspaces, id: None, created_by, page: paging.page, page_size: paging.size };
     let found = call.app.exports.exports(&query).await?;
     let data: Vec<Value> = found.rows.iter().map(shown).collect();
-    Ok(Reply::json(json!({"object": "list", "total": found.total, "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": found.total, "data": data})))
 }
 
 /// Whoever asks with a key of their own has their own exports only.
-async fn find(call: &Call) -> Result<LogExport, Problem> {
+async fn find(call: &AdminCall) -> Result<LogExport, Problem> {
     let id: Uuid = call.var("id").parse().map_err(|_| missing("export"))?;
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let (org, created_by) = (call.actor.org, call.actor.user);
@@ -80,7 +80,7 @@ fn changed_meanwhile() -> Problem {
     conflict("this export was changed meanwhile: look at it again")
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let given: NewExport = call.body()?.read()?;
     let asked = ExportAsked::read(&call, given, None).await?;
     let request = asked.counted(&call).await?;
@@ -101,11 +101,11 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         return Err(limited(format!("an organisation has at most {MOST_EXPORTS} exports: remove some")));
     }
     audit(&call, "create", &export).await;
-    Ok(Reply::json(json!({"id": export.id, "total": export.request.total, "object": "export"})))
+    Ok(AdminReply::json(json!({"id": export.id, "total": export.request.total, "object": "export"})))
 }
 
 /// Writes to the audit trail what was done: who takes logs away, which of them, and where to.
-async fn audit(call: &Call, action: &'static str, export: &LogExport) {
+async fn audit(call: &AdminCall, action: &'static str, export: &LogExport) {
     let told = json!({
         "filters": serde_json::from_str::<Value>(&export.request.filters).unwrap_or_default(),
         "requested_data": export.request.fields.iter().map(|field| field.name()).collect::<Vec<_>>(),
@@ -114,18 +114,18 @@ async fn audit(call: &Call, action: &'static str, export: &LogExport) {
     let Value::Object(told) = told else { return };
     let name = export.request.description.as_str();
     let thing = AuditedThing { kind: "log_export", id: export.id, org: export.org, workspace: export.workspace, name };
-    let audit = vec![Origin::of_call(call).audit_of(action, &thing, &told)];
+    let audit = vec![ChangeOrigin::of_call(call).audit_of(action, &thing, &told)];
     let seen = call.snapshot().revision;
     if let Err(problem) = call.commit(seen, |_| Ok(Batch { audit, ..Batch::default() })).await {
         tracing::warn!(export = %export.id, action, why = problem.message, "an export is missing in the audit trail");
     }
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
-    Ok(Reply::json(shown(&find(&call).await?)))
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
+    Ok(AdminReply::json(shown(&find(&call).await?)))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let given: NewExport = call.body()?.read()?;
     let export = find(&call).await?;
     if export.state == ExportState::InProgress {
@@ -139,14 +139,14 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     drop_file(&call, &export).await?;
     let total = request.total;
     audit(&call, "update", &LogExport { request, ..export.clone() }).await;
-    Ok(Reply::json(json!({"id": export.id, "total": total, "object": "export"})))
+    Ok(AdminReply::json(json!({"id": export.id, "total": total, "object": "export"})))
 }
 
 fn in_progress() -> Problem {
     conflict("this export is in progress: cancel it first")
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let export = find(&call).await?;
     if export.state == ExportState::InProgress {
         return Err(in_progress());
@@ -156,11 +156,11 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
     }
     drop_file(&call, &export).await?;
     audit(&call, "delete", &export).await;
-    Ok(Reply::json(json!({})))
+    Ok(AdminReply::json(json!({})))
 }
 
 /// What its last job wrote.
-async fn drop_file(call: &Call, export: &LogExport) -> Result<(), Problem> {
+async fn drop_file(call: &AdminCall, export: &LogExport) -> Result<(), Problem> {
     let Some(job) = export.job else { return Ok(()) };
     for part in export.progress.parts(job) {
         call.app.blobs.delete(export.org, part).await?;
@@ -168,7 +168,7 @@ async fn drop_file(call: &Call, export: &LogExport) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn start(call: Call) -> Result<Reply, Problem> {
+async fn start(call: AdminCall) -> Result<AdminReply, Problem> {
     let export = find(&call).await?;
     match export.state {
         ExportState::InProgress => return Err(conflict("this export is in progress already")),
@@ -211,7 +211,7 @@ async fn start(call: Call) -> Result<Reply, Problem> {
 }
 
 /// What a cancelled run has left, as far as its file is still there.
-async fn begun(call: &Call, export: &LogExport) -> Result<Option<ExportProgress>, Problem> {
+async fn begun(call: &AdminCall, export: &LogExport) -> Result<Option<ExportProgress>, Problem> {
     let is_left = export.state == ExportState::Stopped && export.request.format.is_resumable();
     let Some(job) = export.job.filter(|_| is_left) else { return Ok(None) };
     let Some(begun) = export.progress.handed_on(job) else { return Ok(None) };
@@ -224,11 +224,11 @@ async fn begun(call: &Call, export: &LogExport) -> Result<Option<ExportProgress>
     Ok(Some(begun))
 }
 
-fn message(text: &str) -> Reply {
-    Reply::json(json!({"message": text, "object": "export"}))
+fn message(text: &str) -> AdminReply {
+    AdminReply::json(json!({"message": text, "object": "export"}))
 }
 
-async fn cancel(call: Call) -> Result<Reply, Problem> {
+async fn cancel(call: AdminCall) -> Result<AdminReply, Problem> {
     let export = find(&call).await?;
     let Some(job) = export.job.filter(|_| export.state == ExportState::InProgress) else {
         return Err(conflict("this export is not in progress"));
@@ -239,7 +239,7 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
     Ok(message("Export cancelled"))
 }
 
-async fn download(call: Call) -> Result<Reply, Problem> {
+async fn download(call: AdminCall) -> Result<AdminReply, Problem> {
     let export = find(&call).await?;
     let Some(job) = export.job.filter(|_| export.state == ExportState::Success) else {
         return Err(conflict("this export is not made yet"));
@@ -249,7 +249,7 @@ async fn download(call: Call) -> Result<Reply, Problem> {
         return Err(missing("file of this export, whose time is over: start it again"));
     }
     audit(&call, "download", &export).await;
-    Ok(Reply::json(json!({"signed_url": file::link(&call, &export, job)})))
+    Ok(AdminReply::json(json!({"signed_url": file::link(&call, &export, job)})))
 }
 
 fn shown(export: &LogExport) -> Value {

@@ -2,9 +2,9 @@
 //! refuses what is not known or not in force: a list that silently ignores a filter shows more than was asked for.
 
 use super::{restricted, weighted};
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, bad, forbidden};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::money::NanoUsd;
@@ -73,7 +73,7 @@ const MOST_WORKSPACES: usize = 100;
 const MOST_NAMED: usize = 50;
 
 /// A page of the list. `None`: a reader who sees own logs only asks for those of others.
-pub(super) async fn read(call: &Call) -> Result<Option<LogQuery>, Problem> {
+pub(super) async fn read(call: &AdminCall) -> Result<Option<LogQuery>, Problem> {
     let q = &call.query;
     let (paging, cursor) = (q.paging()?, cursor(q)?);
     let LogRange { from, to } = range(call, q)?;
@@ -87,20 +87,20 @@ pub(super) struct LogRange {
 }
 
 /// The range of times that a query asks for, cut to how far back logs are shown.
-pub(super) fn range(call: &Call, q: &Query) -> Result<LogRange, Problem> {
+pub(super) fn range(call: &AdminCall, q: &QueryString) -> Result<LogRange, Problem> {
     let (from, to) = (time(q, "time_of_generation_min")?, time(q, "time_of_generation_max")?);
     Ok(LogRange { from: from.max(shown_since(call)), to: to.map(end_of_millisecond) })
 }
 
 /// What records have to be like, whenever they were made. `None` as for [`read`].
-pub(crate) async fn read_filters(call: &Call) -> Result<Option<LogQuery>, Problem> {
+pub(crate) async fn read_filters(call: &AdminCall) -> Result<Option<LogQuery>, Problem> {
     read_from(call, &call.query, workspaces(call)?, restricted::hidden(call)).await
 }
 
 /// The filters of a query, within these workspaces.
 pub(super) async fn read_from(
-    call: &Call,
-    q: &Query,
+    call: &AdminCall,
+    q: &QueryString,
     workspaces: Vec<WorkspaceId>,
     hidden: LogFields,
 ) -> Result<Option<LogQuery>, Problem> {
@@ -155,7 +155,7 @@ pub(super) async fn read_from(
     weighted::narrow(call, q, query, time(q, "time_of_generation_min")?).await
 }
 
-fn names(q: &Query, name: &str) -> Result<Vec<String>, Problem> {
+fn names(q: &QueryString, name: &str) -> Result<Vec<String>, Problem> {
     let given: Vec<String> = q.list(name, ANY)?;
     if given.len() > MOST_NAMED {
         Err(bad(name, format_args!("must hold at most {MOST_NAMED} names")))
@@ -164,7 +164,7 @@ fn names(q: &Query, name: &str) -> Result<Vec<String>, Problem> {
     }
 }
 
-fn cache_statuses(q: &Query) -> Result<Vec<CacheStatus>, Problem> {
+fn cache_statuses(q: &QueryString) -> Result<Vec<CacheStatus>, Problem> {
     const ALL: [CacheStatus; 4] = [CacheStatus::Disabled, CacheStatus::Hit, CacheStatus::Miss, CacheStatus::Refresh];
     let given: Vec<String> = q.list("cache_status", ANY)?;
     let status = |name: &String| {
@@ -178,7 +178,7 @@ fn cache_statuses(q: &Query) -> Result<Vec<CacheStatus>, Problem> {
 }
 
 /// Those that are named, in ids or slugs; empty: all of the organisation, for whom a key of it asks.
-pub(crate) fn workspaces(call: &Call) -> Result<Vec<WorkspaceId>, Problem> {
+pub(crate) fn workspaces(call: &AdminCall) -> Result<Vec<WorkspaceId>, Problem> {
     let (q, snapshot) = (&call.query, call.snapshot());
     let mut given: Vec<String> = q.list("workspace_id", ANY)?;
     given.extend(q.list::<String>("workspace_slug", ANY)?);
@@ -199,7 +199,7 @@ pub(crate) fn workspaces(call: &Call) -> Result<Vec<WorkspaceId>, Problem> {
 }
 
 /// `start` is where the first page begins.
-fn cursor(q: &Query) -> Result<Option<LogCursor>, Problem> {
+fn cursor(q: &QueryString) -> Result<Option<LogCursor>, Problem> {
     match q.text("cursor") {
         Some("start") => Ok(Some(LogCursor::START)),
         Some(place) if q.text("current_page").is_none() => {
@@ -211,21 +211,21 @@ fn cursor(q: &Query) -> Result<Option<LogCursor>, Problem> {
 }
 
 /// Records outlive the logs that are shown of them: analytics needs them longer.
-pub(super) fn shown_since(call: &Call) -> Option<Timestamp> {
+pub(super) fn shown_since(call: &AdminCall) -> Option<Timestamp> {
     const DAY_MICROS: i64 = 86_400 * 1_000_000;
     let days = i64::try_from(call.app.log_retention_days).ok().filter(|days| *days > 0)?;
     Some(call.app.now().plus_micros(days.saturating_mul(-DAY_MICROS)))
 }
 
 /// Narrows a query to the keys of the person who reads.
-fn narrow(call: &Call, query: &mut LogQuery) {
+fn narrow(call: &AdminCall, query: &mut LogQuery) {
     let snapshot = call.snapshot();
     let own = snapshot.keys().filter(|k| k.owner.is_some() && k.owner == call.actor.user).map(|k| k.id);
     let own: Vec<KeyId> = own.filter(|id| query.keys.is_empty() || query.keys.contains(id)).collect();
     query.keys = own;
 }
 
-pub(crate) fn time(q: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
+pub(crate) fn time(q: &QueryString, name: &str) -> Result<Option<Timestamp>, Problem> {
     q.text(name).map(|v| v.parse().map_err(|rule: String| bad(name, rule))).transpose()
 }
 
@@ -235,7 +235,7 @@ pub(crate) const fn end_of_millisecond(time: Timestamp) -> Timestamp {
 }
 
 /// Costs of logs are told in cents.
-fn cents(q: &Query, name: &str) -> Result<Option<NanoUsd>, Problem> {
+fn cents(q: &QueryString, name: &str) -> Result<Option<NanoUsd>, Problem> {
     const NANOS_PER_CENT: f64 = 10_000_000.0;
     const RULE: &str = "must be a number of at least 0 (cents)";
     let Some(cents) = q.parsed::<f64>(name, RULE)? else { return Ok(None) };
@@ -247,7 +247,7 @@ fn cents(q: &Query, name: &str) -> Result<Option<NanoUsd>, Problem> {
     Ok(Some(NanoUsd(nanos as i64)))
 }
 
-fn metadata(q: &Query) -> Result<Vec<(String, String)>, Problem> {
+fn metadata(q: &QueryString) -> Result<Vec<(String, String)>, Problem> {
     const RULE: &str = "must be a JSON object of strings";
     let Some(text) = q.text("metadata") else { return Ok(Vec::new()) };
     let Ok(Value::Object(map)) = serde_json::from_str(text) else { return Err(bad("metadata", RULE)) };
@@ -259,7 +259,7 @@ fn metadata(q: &Query) -> Result<Vec<(String, String)>, Problem> {
 }
 
 /// `provider__model`, several of them only while they share one side: the store holds sets, not pairs.
-fn pairs(q: &Query, query: &mut LogQuery) -> Result<(), Problem> {
+fn pairs(q: &QueryString, query: &mut LogQuery) -> Result<(), Problem> {
     let given: Vec<String> = q.list("ai_org_model", ANY)?;
     if given.is_empty() {
         return Ok(());

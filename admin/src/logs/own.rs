@@ -3,7 +3,7 @@
 
 use crate::actor::Actor;
 use crate::problem::{Problem, bad, busy};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use crate::several::{OneGiven, one_or_several};
 use crate::upkeep::own_card;
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use gateway_domain::metadata;
 use gateway_domain::ports::{RecordIntake, ToldUsage};
 use gateway_domain::record::own::{OWN_CALL, id_at, span_name_of};
 use gateway_domain::record::{
-    Bodies, Body, LlmDetail, LogRecord, Message, RecordedOperation, Timings, Trace, Unpriced, mask,
+    Bodies, LlmDetail, LogRecord, RecordedBody, RecordedMessage, RecordedOperation, Timings, Trace, Unpriced, mask,
 };
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{Org, Snapshot, Workspace};
+use gateway_domain::snapshot::{Org, Snapshot, WorkspaceEntry};
 use gateway_domain::{Dialect, WorkspaceId};
 use http::Uri;
 use serde::Deserialize;
@@ -69,7 +69,7 @@ struct OwnAnswer {
     response_time: Option<f64>,
 }
 
-pub(super) async fn insert(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn insert(call: AdminCall) -> Result<AdminReply, Problem> {
     call.actor.require(&[Scope::COMPLETIONS_WRITE])?;
     let intake = call.app.own_records.clone().ok_or_else(|| busy("no records are written here"))?;
     let snapshot = call.snapshot();
@@ -91,14 +91,14 @@ pub(super) async fn insert(call: Call) -> Result<Reply, Problem> {
     }
     let ids: Vec<Uuid> = all.iter().map(|record| record.id).collect();
     intake.take(all).await?;
-    Ok(Reply::json(json!({"status": "success", "message": "Logs successfully saved", "ids": ids})))
+    Ok(AdminReply::json(json!({"status": "success", "message": "Logs successfully saved", "ids": ids})))
 }
 
 /// Where records come from, and go.
 struct OwnPlace<'a> {
-    call: &'a Call,
+    call: &'a AdminCall,
     snapshot: &'a Snapshot,
-    workspace: &'a Workspace,
+    workspace: &'a WorkspaceEntry,
     org: &'a Org,
     intake: &'a dyn RecordIntake,
 }
@@ -139,8 +139,9 @@ impl OwnPlace<'_> {
         let (request_bytes, response_bytes) = (asked.len() as u64, said.len() as u64);
         let bodies = rules.is_some().then(|| {
             let (method, url) = (method.to_owned(), url.clone());
-            let request = Message { method, url, status: 0, headers: sent, body: Body::of(&asked) };
-            let response = Message { status, headers: got, body: Body::of(&said), ..Message::default() };
+            let request = RecordedMessage { method, url, status: 0, headers: sent, body: RecordedBody::of(&asked) };
+            let response =
+                RecordedMessage { status, headers: got, body: RecordedBody::of(&said), ..RecordedMessage::default() };
             Box::new(Bodies { request, response: Some(response), ..Bodies::default() })
         });
         let actor = &self.call.actor;
@@ -310,7 +311,7 @@ impl SpanNames {
 }
 
 /// What the key and the workspace say beats what the request does, as on every call.
-fn merged(mut given: Map<String, Value>, snapshot: &Snapshot, actor: &Actor, workspace: &Workspace) -> String {
+fn merged(mut given: Map<String, Value>, snapshot: &Snapshot, actor: &Actor, workspace: &WorkspaceEntry) -> String {
     let key = snapshot.key_by_id(actor.key).and_then(|key| key.defaults.clone());
     let of_key = key.iter().flat_map(|defaults| defaults.metadata.iter().map(|(k, v)| (k, v)));
     for (name, value) in of_key.chain(workspace.metadata.iter()) {
@@ -322,7 +323,7 @@ fn merged(mut given: Map<String, Value>, snapshot: &Snapshot, actor: &Actor, wor
 fn shown_headers(
     field: &str,
     given: Option<Map<String, Value>>,
-    rules: Option<&mask::Rules>,
+    rules: Option<&mask::MaskRules>,
     aliases: &[String],
 ) -> Result<Vec<(String, String)>, Problem> {
     let given = given.unwrap_or_default();

@@ -2,7 +2,7 @@
 //! logs and sums for whoever holds no Admin key. What is kept is not shown, nor can it be asked by.
 
 use crate::problem::{Problem, bad};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::snapshot::Snapshot;
@@ -16,7 +16,7 @@ pub(crate) fn denied(snapshot: &Snapshot, workspace: WorkspaceId) -> LogFields {
 }
 
 /// What whoever asks does not see.
-pub(crate) fn hidden(call: &Call) -> LogFields {
+pub(crate) fn hidden(call: &AdminCall) -> LogFields {
     call.actor.workspace.map_or_else(LogFields::default, |workspace| denied(&call.snapshot(), workspace))
 }
 
@@ -28,10 +28,10 @@ pub(crate) fn refuse(name: &str, field: LogField, hidden: LogFields) -> Result<(
     Ok(())
 }
 
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let workspace = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let fields = denied(&call.snapshot(), workspace).names();
-    Ok(Reply::json(json!({"object": "field-restrictions", "workspace_id": workspace, "denied_fields": fields})))
+    Ok(AdminReply::json(json!({"object": "field-restrictions", "workspace_id": workspace, "denied_fields": fields})))
 }
 
 /// Every place of a shown log that tells of a field, or gives it away.

@@ -5,13 +5,13 @@ use super::restricted;
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::feedback::TraceFeedback;
 use gateway_domain::money::NanoUsd;
-use gateway_domain::record::{Bodies, Body, CacheStatus, Detail, LogRecord, Message};
+use gateway_domain::record::{Bodies, CacheStatus, Detail, LogRecord, RecordedBody, RecordedMessage};
 use gateway_domain::usage::Usage;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// Who looks, and what the record itself does not know.
-pub(super) struct Reader<'a> {
+pub(super) struct LogViewer<'a> {
     /// Name of the organisation, whose record it is.
     pub(super) organisation: &'a str,
     /// Whether the request's metadata may be seen.
@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
 /// Version of this form; higher when a field changes its meaning, not when one is added.
 const FORMAT: u32 = 1;
 
-pub(super) fn record(r: &LogRecord, reader: &Reader<'_>) -> Value {
+pub(super) fn record(r: &LogRecord, reader: &LogViewer<'_>) -> Value {
     let millis = r.timings.total_us / 1000;
     let kept = r.bodies.as_deref();
     let (request, response) = (kept.map(|b| &b.request), kept.and_then(|b| b.response.as_ref()));
@@ -119,7 +119,7 @@ pub(super) fn feedback(told: &TraceFeedback, open: bool) -> Value {
 
 /// The three copies: what the client sent, what went to the provider, what it answered.
 fn copies(kept: &Bodies, shown: &mut Map<String, Value>) {
-    let mut put = |name: &str, message: Option<&Message>, other: Option<&Body>| {
+    let mut put = |name: &str, message: Option<&RecordedMessage>, other: Option<&RecordedBody>| {
         shown.insert(name.into(), message.map_or(Value::Null, |m| message_of(m, other)));
     };
     put("finalUntransformedRequest", Some(&kept.request), None);
@@ -127,7 +127,7 @@ fn copies(kept: &Bodies, shown: &mut Map<String, Value>) {
     put("originalResponse", kept.received.as_ref(), kept.response.as_ref().map(|m| &m.body));
 }
 
-fn message_of(m: &Message, other: Option<&Body>) -> Value {
+fn message_of(m: &RecordedMessage, other: Option<&RecordedBody>) -> Value {
     let status = (m.status > 0).then_some(m.status);
     let body_told = body(&m.body, other);
     let cut = other.filter(|_| m.body.is_same()).unwrap_or(&m.body).is_cut();
@@ -138,7 +138,7 @@ fn message_of(m: &Message, other: Option<&Body>) -> Value {
 }
 
 /// JSON as such, other text as a string; `{}` where nothing was kept.
-fn body(kept: &Body, other: Option<&Body>) -> Value {
+fn body(kept: &RecordedBody, other: Option<&RecordedBody>) -> Value {
     let kept = if kept.is_same() { other.unwrap_or(kept) } else { kept };
     match kept.text() {
         Some(text) if !text.is_empty() => serde_json::from_str(&text).unwrap_or(Value::String(text)),
@@ -161,7 +161,7 @@ fn headers_of(pairs: &[(String, String)]) -> Map<String, Value> {
 }
 
 /// The gateway's own request headers, and the others.
-fn split(request: Option<&Message>, own: &[String]) -> (Map<String, Value>, Map<String, Value>) {
+fn split(request: Option<&RecordedMessage>, own: &[String]) -> (Map<String, Value>, Map<String, Value>) {
     let pairs = request.map(|m| m.headers.as_slice()).unwrap_or_default();
     let is_own = |(name, _): &&(String, String)| {
         name.starts_with("x-gateway-") || own.iter().any(|prefix| name.starts_with(prefix.as_str()))
@@ -171,7 +171,7 @@ fn split(request: Option<&Message>, own: &[String]) -> (Map<String, Value>, Map<
     (owned(own), owned(others))
 }
 
-fn metrics(r: &LogRecord, reader: &Reader<'_>) -> Value {
+fn metrics(r: &LogRecord, reader: &LogViewer<'_>) -> Value {
     let mut out = Map::new();
     for part in [identity(r, reader), outcome(r), timings(r), client(r)] {
         out.extend(part.as_object().cloned().unwrap_or_default());
@@ -209,7 +209,7 @@ fn span(r: &LogRecord) -> NamedSpan {
     }
 }
 
-fn identity(r: &LogRecord, reader: &Reader<'_>) -> Value {
+fn identity(r: &LogRecord, reader: &LogViewer<'_>) -> Value {
     let (span, llm) = (span(r), r.llm_or_none());
     let prompt = llm.prompt.as_deref();
     json!({

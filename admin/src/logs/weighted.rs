@@ -1,9 +1,9 @@
 //! Logs by what was thought of them: a weighted average of all feedback of a trace. Feedback lies apart from records, so that
 //! the traces are found first, and the records by them.
 
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::feedback::{FeedbackQuery, Opinion, TraceFeedback};
 use gateway_domain::record::LogQuery;
 use gateway_domain::time::Timestamp;
@@ -62,8 +62,8 @@ pub(crate) fn by_trace(found: &[TraceFeedback]) -> Vec<(&str, Opinions)> {
 /// Narrows a query to traces whose average lies within the bounds; only feedback since `from` counts. `None`: no record
 /// matches.
 pub(super) async fn narrow(
-    call: &Call,
-    q: &Query,
+    call: &AdminCall,
+    q: &QueryString,
     mut query: LogQuery,
     from: Option<Timestamp>,
 ) -> Result<Option<LogQuery>, Problem> {
@@ -96,7 +96,7 @@ pub(super) async fn narrow(
     Ok(Some(query).filter(|query| !query.trace_ids.is_empty()))
 }
 
-fn bound(q: &Query, name: &str) -> Result<Option<f64>, Problem> {
+fn bound(q: &QueryString, name: &str) -> Result<Option<f64>, Problem> {
     const RULE: &str = "must be a number from -10 to 10";
     let given = q.parsed::<f64>(name, RULE)?;
     if given.is_some_and(|number| !(-10.0..=10.0).contains(&number)) { Err(bad(name, RULE)) } else { Ok(given) }

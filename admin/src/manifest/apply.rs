@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::change::WriteView;
 use crate::problem::{Problem, bad, busy};
 use crate::resource::declared::secrets::SecretValues;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::Batch;
 
@@ -55,7 +55,7 @@ pub(super) async fn run(
 
 struct DocumentUse<'a> {
     author: &'a Author<'a>,
-    call: &'a Call,
+    call: &'a AdminCall,
     manifest: &'a Manifest,
     secrets: &'a SecretValues,
 }

@@ -2,14 +2,14 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::change::{Action, Origin, audit};
+use crate::change::{Action, ChangeOrigin, audit};
 use crate::problem::Problem;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::resource::{Audit, Stored};
 use serde_json::{Map, Value};
 
 pub(super) enum Author<'a> {
-    Call(&'a Call),
+    Call(&'a AdminCall),
     Operator,
 }
 
@@ -21,7 +21,7 @@ impl Author<'_> {
     pub(super) fn audit(&self, app: &App, action: Action, row: &Stored, told: &Map<String, Value>) -> Audit {
         match self {
             Self::Call(call) => audit(call, action, row, told),
-            Self::Operator => Origin::of_operator(app).audit(action, row, told),
+            Self::Operator => ChangeOrigin::of_operator(app).audit(action, row, told),
         }
     }
 

@@ -8,7 +8,7 @@ use super::text::{head_text, item_text};
 use crate::problem::Problem;
 use crate::resource::declared::names::{DeclaredNames, hash_of};
 use crate::resource::declared::secrets::{SecretNames, ShownSecret, placeholder, spot};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::resource::{Kind, Stored};
 use std::vec::IntoIter;
 
@@ -35,7 +35,7 @@ struct Sorted {
 
 impl Export {
     /// Everything is declared once to be put in order, so that what cannot be is known before anything is written.
-    pub(super) fn new(stored: StoredRows, call: &Call) -> Result<Self, Problem> {
+    pub(super) fn new(stored: StoredRows, call: &AdminCall) -> Result<Self, Problem> {
         let names = DeclaredNames::of(&stored.rows);
         let with = Declarer { call, names: &names };
         let mut left = Vec::new();
@@ -61,7 +61,7 @@ impl Export {
     }
 
     /// The text that comes next; `None`: it is whole.
-    pub(super) fn next(&mut self, call: &Call) -> Result<Option<String>, Problem> {
+    pub(super) fn next(&mut self, call: &AdminCall) -> Result<Option<String>, Problem> {
         if self.section.is_none() {
             self.section = Some("");
             return Ok(Some(head_text()));

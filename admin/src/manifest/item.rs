@@ -5,11 +5,11 @@ use super::difference::{FieldChange, StoredDeclaration, differences};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, forbidden};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::names::DeclaredNames;
 use crate::resource::declared::secrets::{self, Filling, SecretValues, fill, spot};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::{Kind, Stored, StoredVersion};
 use gateway_domain::scope::Scope;
@@ -91,15 +91,18 @@ pub(super) fn within(at: &str, mut problem: Problem) -> Problem {
 
 /// What rows are told with.
 pub(super) struct Declarer<'a> {
-    pub(super) call: &'a Call,
+    pub(super) call: &'a AdminCall,
     pub(super) names: &'a DeclaredNames,
 }
 
 pub(super) fn declare<R: Declared>(stored: &Stored, with: &Declarer<'_>) -> Result<StoredDeclaration, Problem> {
-    declare_row(&Row::<R>::read(stored)?, with)
+    declare_row(&ResourceRow::<R>::read(stored)?, with)
 }
 
-pub(super) fn declare_row<R: Declared>(row: &Row<R>, with: &Declarer<'_>) -> Result<StoredDeclaration, Problem> {
+pub(super) fn declare_row<R: Declared>(
+    row: &ResourceRow<R>,
+    with: &Declarer<'_>,
+) -> Result<StoredDeclaration, Problem> {
     let mut to = Declaring { app: &with.call.app, names: with.names, shown: Vec::new() };
     let mut fields = Map::new();
     if let Some(workspace) = row.workspace.filter(|_| R::LEVEL != DeclaredLevel::Organisation) {
@@ -121,7 +124,7 @@ pub(super) fn declare_row<R: Declared>(row: &Row<R>, with: &Declarer<'_>) -> Res
 
 /// What declarations are read with.
 pub(super) struct Planning<'a> {
-    pub(super) call: &'a Call,
+    pub(super) call: &'a AdminCall,
     pub(super) names: &'a DeclaredNames,
     pub(super) secrets: &'a SecretValues,
     pub(super) by_operator: bool,
@@ -159,7 +162,7 @@ pub(super) enum Assumed {
 
 pub(super) fn assume<R: Declared>(mut item: NamedItem, from: &Planning<'_>) -> Result<Assumed, Problem> {
     let with = Declarer { call: from.call, names: from.names };
-    let stored = item.before.as_ref().map(Row::<R>::read).transpose()?;
+    let stored = item.before.as_ref().map(ResourceRow::<R>::read).transpose()?;
     let told_before = stored.as_ref().map(|row| declare_row(row, &with)).transpose()?;
     let before = told_before.as_ref().map(|told| secrets::StoredFields { fields: &told.fields, shown: &told.shown });
     let how = Filling { values: from.secrets, within: R::SECRETS, before, bound: R::SECRETS_ARE_BOUND };
@@ -209,16 +212,16 @@ fn blotted(told: StoredDeclaration) -> Map<String, Value> {
 }
 
 pub(super) fn check_unused<R: Declared>(stored: &Stored, after: &WriteView<'_>) -> Result<(), Problem> {
-    R::check_unused(&Row::read(stored)?, after)
+    R::check_unused(&ResourceRow::read(stored)?, after)
 }
 
 pub(super) fn tombstone_of<R: Declared>(stored: &Stored, now: Timestamp) -> Result<Stored, Problem> {
-    Row::<R>::read(stored)?.tombstone(now)
+    ResourceRow::<R>::read(stored)?.tombstone(now)
 }
 
 /// Whether a key may do this to such a row, by its scopes and by the rules of its kind.
 pub(super) fn allow<R: Declared>(row: &Stored, actor: &Actor, action: Action) -> Result<(), Problem> {
-    R::allow(&Row::read(row)?, actor, action)?;
+    R::allow(&ResourceRow::read(row)?, actor, action)?;
     let Some(resource) = R::SCOPES else { return Ok(()) };
     let instead = if action == Action::Read { "list" } else { "update" };
     let named = [action.name(), instead].iter().find_map(|action| Scope::parse(&format!("{resource}.{action}")));

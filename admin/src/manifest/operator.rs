@@ -2,9 +2,9 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::Problem;
-use crate::route::{Call, Place, Reply, Route, public};
+use crate::route::{AdminCall, AdminReply, AdminRoute, MountPoint, public};
 use bytes::Bytes;
 use gateway_domain::id::{KeyId, OrgId};
 use gateway_domain::resource::api_key::KeyKind;
@@ -14,10 +14,10 @@ use serde_json::json;
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
-static ROUTE: LazyLock<Route> =
-    LazyLock::new(|| public(Place::Operator, "/", "The command line", |_| Reply::json(json!({}))));
+static ROUTE: LazyLock<AdminRoute> =
+    LazyLock::new(|| public(MountPoint::Operator, "/", "The command line", |_| AdminReply::json(json!({}))));
 
-pub(super) fn call(app: &App, org: OrgId) -> Result<Call, Problem> {
+pub(super) fn call(app: &App, org: OrgId) -> Result<AdminCall, Problem> {
     let actor = Actor {
         key: KeyId(Uuid::nil()),
         kind: KeyKind::OrganisationService,
@@ -32,7 +32,7 @@ pub(super) fn call(app: &App, org: OrgId) -> Result<Call, Problem> {
         mcp_access: None,
         allowed_models: None,
     };
-    Ok(Call {
+    Ok(AdminCall {
         app: Arc::new(app.clone()),
         route: &ROUTE,
         actor,
@@ -40,7 +40,7 @@ pub(super) fn call(app: &App, org: OrgId) -> Result<Call, Problem> {
         method: Method::POST,
         uri: Uri::default(),
         vars: Vec::new(),
-        query: Query::default(),
+        query: QueryString::default(),
         bytes: Bytes::new(),
         client: None,
         request_id: app.id(),

@@ -3,8 +3,8 @@
 
 use super::declare::Export;
 use crate::problem::Problem;
-use crate::reply::Reply;
-use crate::route::Call;
+use crate::reply::AdminReply;
+use crate::route::AdminCall;
 use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
 
@@ -25,7 +25,7 @@ enum AnswerStage {
 
 struct DocumentPieces {
     export: Export,
-    call: Call,
+    call: AdminCall,
     stage: AnswerStage,
 }
 
@@ -51,7 +51,7 @@ impl DocumentPieces {
 }
 
 /// Each piece is made when the one before is on its way.
-pub(super) fn answer(export: Export, call: Call) -> Reply {
+pub(super) fn answer(export: Export, call: AdminCall) -> AdminReply {
     let pieces = DocumentPieces { export, call, stage: AnswerStage::Begins };
     let stream = unfold(Some(pieces), |pieces| async move {
         let mut pieces = pieces.filter(|pieces| pieces.stage != AnswerStage::Whole)?;
@@ -60,5 +60,5 @@ pub(super) fn answer(export: Export, call: Call) -> Reply {
             Err(problem) => (Err(BrokenExport(problem.message)), None),
         })
     });
-    Reply::streamed(Body::from_stream(stream))
+    AdminReply::streamed(Body::from_stream(stream))
 }

@@ -7,7 +7,7 @@ use super::naming::NamedItems;
 use crate::app::App;
 use crate::problem::{Problem, bad};
 use crate::resource::declared::secrets::SecretValues;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::ports::{Changes, Live};
 use gateway_domain::snapshot::{RowProblem, Snapshot};
 use std::cell::RefCell;
@@ -41,9 +41,9 @@ impl Live for Frozen {
 }
 
 /// A copy of the call that sees `snapshot` as the configuration in force.
-fn before(call: &Call, snapshot: &Arc<Snapshot>) -> Call {
+fn before(call: &AdminCall, snapshot: &Arc<Snapshot>) -> AdminCall {
     let app = App { live: Arc::new(Frozen(snapshot.clone())), ..(*call.app).clone() };
-    Call {
+    AdminCall {
         app: Arc::new(app),
         route: call.route,
         actor: call.actor.clone(),
@@ -63,7 +63,7 @@ fn before(call: &Call, snapshot: &Arc<Snapshot>) -> Call {
 
 pub(super) fn plan(
     named: NamedItems,
-    call: &Call,
+    call: &AdminCall,
     secrets: &SecretValues,
     by_operator: bool,
 ) -> Result<DocumentPlan, Problem> {

@@ -11,7 +11,7 @@ use super::text::Manifest;
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, busy, conflict};
 use crate::resource::declared::names::DeclaredNames;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::{Kind, Stored};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub(super) struct UnmentionedRow<'s> {
 pub(super) fn unmentioned<'s>(
     manifest: &Manifest,
     stored: &'s StoredRows,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Vec<UnmentionedRow<'s>>, Problem> {
     let named = name_all(manifest, stored, &call.app)?;
     let mentioned: HashSet<Uuid> = named.items.iter().map(|item| item.id).collect();
@@ -44,7 +44,7 @@ pub(super) fn unmentioned<'s>(
 fn told<'s>(
     rows: impl Iterator<Item = &'s Stored>,
     names: &DeclaredNames,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Vec<UnmentionedRow<'s>>, Problem> {
     let with = Declarer { call, names };
     let mut out = Vec::new();
@@ -84,7 +84,7 @@ fn along<'s>(gone: &[UnmentionedRow<'s>], stored: &'s StoredRows) -> Vec<&'s Sto
 /// `None`: others have written meanwhile.
 pub(super) async fn prune(
     author: &Author<'_>,
-    call: &Call,
+    call: &AdminCall,
     manifest: &Manifest,
     stored: &StoredRows,
     dry_run: bool,
@@ -134,7 +134,7 @@ fn lives_on(row: &Stored, gone: &[UnmentionedRow<'_>]) -> bool {
 }
 
 /// What the organisation cannot be without, and what whoever asks would lose with it.
-fn refuse(row: &UnmentionedRow<'_>, call: &Call) -> Result<(), Problem> {
+fn refuse(row: &UnmentionedRow<'_>, call: &AdminCall) -> Result<(), Problem> {
     let snapshot = call.app.live.snapshot();
     let default = snapshot.org(call.actor.org).map(|org| org.default_workspace.0);
     if default == Some(row.stored.id) {

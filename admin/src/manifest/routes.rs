@@ -12,7 +12,7 @@ use crate::change::Action;
 use crate::input::Flag;
 use crate::problem::{Problem, forbidden};
 use crate::resource::declared::secrets::SecretValues;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::Scope;
 use http::Method;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
 const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     vec![
         authed(
             Method::GET,
@@ -85,14 +85,14 @@ struct PruningDocument {
 }
 
 /// All of an organisation is the business of its own keys.
-fn check_kind(call: &Call) -> Result<(), Problem> {
+fn check_kind(call: &AdminCall) -> Result<(), Problem> {
     if call.actor.kind == KeyKind::OrganisationService {
         return Ok(());
     }
     Err(forbidden("the configuration of an organisation is read and written with an Admin key"))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     check_kind(&call)?;
     let stored = StoredRows::load(&call.app, Some(call.actor.org)).await?;
     for row in &stored.rows {
@@ -106,29 +106,34 @@ async fn show(call: Call) -> Result<Reply, Problem> {
     Ok(pieces::answer(Export::new(stored, &call)?, call))
 }
 
-async fn answer(call: &Call, document: &str, secrets: SecretValues, act: ManifestAct) -> Result<Reply, Problem> {
+async fn answer(
+    call: &AdminCall,
+    document: &str,
+    secrets: SecretValues,
+    act: ManifestAct,
+) -> Result<AdminReply, Problem> {
     check_kind(call)?;
     let manifest = parse(document, DocumentBounds::Client)?;
     let report = run(&call.app, &Author::Call(call), &manifest, &secrets, act).await?;
-    let reply = Reply::json(report.json());
+    let reply = AdminReply::json(report.json());
     Ok(match report.revision {
         Some(revision) => reply.at(revision),
         None => reply,
     })
 }
 
-async fn import(call: Call) -> Result<Reply, Problem> {
+async fn import(call: AdminCall) -> Result<AdminReply, Problem> {
     let given: GivenDocument = call.body()?.read()?;
     let secrets = SecretValues::of(given.secrets)?;
     answer(&call, &given.document, secrets, ManifestAct::Import { dry_run: given.dry_run.0 }).await
 }
 
-async fn diff(call: Call) -> Result<Reply, Problem> {
+async fn diff(call: AdminCall) -> Result<AdminReply, Problem> {
     let given: ComparedDocument = call.body()?.read()?;
     answer(&call, &given.document, SecretValues::of(given.secrets)?, ManifestAct::Diff).await
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let given: PruningDocument = call.body()?.read()?;
     let act = ManifestAct::Prune { dry_run: given.dry_run.0 };
     answer(&call, &given.document, SecretValues::default(), act).await

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::problem::{Problem, busy, internal};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::Revision;
 use gateway_domain::resource::api_key::ApiKey;
@@ -12,7 +12,7 @@ use gateway_domain::resource::{Kind, Stored};
 fn is_session(row: &Stored) -> bool {
     row.kind == Kind::ApiKey.name()
         && row.doc.contains(ApiKey::SIGN_ON)
-        && Row::<ApiKey>::read(row).is_ok_and(|key| key.doc.is_session())
+        && ResourceRow::<ApiKey>::read(row).is_ok_and(|key| key.doc.is_session())
 }
 
 pub(super) struct StoredRows {

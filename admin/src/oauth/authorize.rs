@@ -8,14 +8,14 @@ use super::form::OauthForm;
 use super::ticket::{AuthorizeTicket, SignedBy};
 use super::visit::OauthVisit;
 use super::{browser, client, page, redirect, signer};
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::resource::mcp::check_server_slug;
 use gateway_domain::token::McpGrant;
 
 const LONGEST_QUERY: usize = 8 * 1024;
 const LONGEST_STATE: usize = 900;
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     visit.desk.paces.page.pass(visit.visit.client, visit.visit.now)?;
     if visit.visit.uri.query().is_some_and(|query| query.len() > LONGEST_QUERY) {
         return Err(OauthFault::request(format!("the query must be at most {LONGEST_QUERY} bytes")));
@@ -34,7 +34,11 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
 }
 
 /// The page that comes next: to sign in, or to decide.
-pub(super) fn show(visit: &OauthVisit, ask: AuthorizeAsk, signed_by: Option<SignedBy>) -> Result<Reply, OauthFault> {
+pub(super) fn show(
+    visit: &OauthVisit,
+    ask: AuthorizeAsk,
+    signed_by: Option<SignedBy>,
+) -> Result<AdminReply, OauthFault> {
     let snapshot = visit.app().live.snapshot();
     let signer = signed_by.and_then(|signed_by| signer::standing(&snapshot, signed_by, visit.visit.now));
     let browser = browser::of(visit);
@@ -59,7 +63,7 @@ pub(super) fn show(visit: &OauthVisit, ask: AuthorizeAsk, signed_by: Option<Sign
             page::sign_in(&shown, &organisations, note.as_deref())
         }
     };
-    Ok(browser.cookie.into_iter().fold(reply, Reply::cookie))
+    Ok(browser.cookie.into_iter().fold(reply, AdminReply::cookie))
 }
 
 /// What the client asks for, in full and in order.

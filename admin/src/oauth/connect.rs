@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::mcp_account::{
     AccountClient, AccountIssuer, AskedBefore, ConnectLink, HeldTokens, SignInWish, client_at, discover, redirect_uri,
 };
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use crate::seal;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -112,7 +112,7 @@ pub(super) fn person_of(
     (is_theirs && snapshot.standing(link.user, workspace).is_some()).then_some(signer)
 }
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     visit.desk.paces.page.pass(visit.visit.client, visit.visit.now)?;
     let (text, link) = link_of(&visit)?;
     let signed_by = signer::of_session(&visit).await?;
@@ -125,7 +125,7 @@ async fn show(
     text: &str,
     link: &ConnectLink,
     signed_by: Option<SignedBy>,
-) -> Result<Reply, OauthFault> {
+) -> Result<AdminReply, OauthFault> {
     let snapshot = visit.app().live.snapshot();
     let upstream = upstream_of(&snapshot, link)?;
     let person = signed_by.and_then(|signed_by| person_of(visit, &snapshot, link, signed_by));
@@ -161,10 +161,10 @@ async fn show(
             connect_page::sign_in(&shown, org.map(|org| &*org.slug), another)
         }
     };
-    Ok(browser.cookie.into_iter().fold(reply, Reply::cookie))
+    Ok(browser.cookie.into_iter().fold(reply, AdminReply::cookie))
 }
 
-pub(super) async fn decide(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn decide(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     browser::check_own_page(&visit)?;
     let pace = &visit.desk.paces.failed_sign_in;
     pace.check(visit.visit.client, visit.visit.now)?;
@@ -189,13 +189,13 @@ fn opened(visit: &OauthVisit, ticket: &str, link: &str) -> Option<ConnectPage> {
     (is_theirs && page.until > visit.visit.now && page.link == link).then_some(page)
 }
 
-async fn by_key(visit: &OauthVisit, form: &OauthForm, link: (&str, &ConnectLink)) -> Result<Reply, OauthFault> {
+async fn by_key(visit: &OauthVisit, form: &OauthForm, link: (&str, &ConnectLink)) -> Result<AdminReply, OauthFault> {
     let signed_by = signer::of_typed(visit, form, "/oauth/connect".to_owned())?;
     show(visit, link.0, link.1, Some(signed_by)).await
 }
 
 /// Sends the browser to the provider of the organisation, which leads it back to the link with a session.
-fn elsewhere(visit: &OauthVisit, (text, link): (&str, &ConnectLink)) -> Result<Reply, OauthFault> {
+fn elsewhere(visit: &OauthVisit, (text, link): (&str, &ConnectLink)) -> Result<AdminReply, OauthFault> {
     let snapshot = visit.app().live.snapshot();
     let org = snapshot.org(link.org).filter(|org| org.sign_on.is_some());
     let org = org.ok_or_else(|| OauthFault::request("the organisation has no provider where people sign in"))?;
@@ -204,11 +204,11 @@ fn elsewhere(visit: &OauthVisit, (text, link): (&str, &ConnectLink)) -> Result<R
     let base = public.splitn(4, '/').nth(3).map(|base| format!("/{base}")).unwrap_or_default();
     let back = encode(&format!("{base}/oauth/connect/{text}"));
     let start = format!("{public}/v1/sso/{}/start?return_to={back}", encode(&org.slug));
-    Ok(Reply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, start))
+    Ok(AdminReply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, start))
 }
 
 /// Sends the browser to the server's own sign-in.
-async fn leave(visit: &OauthVisit, link: ConnectLink, page: ConnectPage) -> Result<Reply, OauthFault> {
+async fn leave(visit: &OauthVisit, link: ConnectLink, page: ConnectPage) -> Result<AdminReply, OauthFault> {
     let (app, now) = (visit.app(), visit.visit.now);
     let snapshot = app.live.snapshot();
     let upstream = upstream_of(&snapshot, &link)?;
@@ -236,7 +236,7 @@ async fn leave(visit: &OauthVisit, link: ConnectLink, page: ConnectPage) -> Resu
     let location = location(&flow, public);
     let sealed = seal::seal(app, FLOW, &flow).ok_or_else(OauthFault::internal)?;
     let carried = browser::carry_away(&sealed)?;
-    Ok(Reply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, location).cookie(carried))
+    Ok(AdminReply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, location).cookie(carried))
 }
 
 /// A request for authorisation (RFC 6749, 4.1.1; RFC 7636, 4.3; RFC 8707, 2.1).

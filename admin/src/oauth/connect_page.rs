@@ -1,7 +1,7 @@
 //! The pages on which somebody connects an account at an MCP server. As plain as those of [`super::page`], and as closed.
 
 use super::page::{escaped, html};
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use std::fmt::Write;
 
 /// What every page of a link shows.
@@ -31,7 +31,7 @@ impl ConnectShown<'_> {
     }
 }
 
-pub(super) fn sign_in(shown: &ConnectShown<'_>, organisation: Option<&str>, note: Option<&str>) -> Reply {
+pub(super) fn sign_in(shown: &ConnectShown<'_>, organisation: Option<&str>, note: Option<&str>) -> AdminReply {
     let mut body = shown.facts(None);
     if let Some(note) = note {
         let _ = write!(body, "<p class=\"note\">{}</p>", escaped(note));
@@ -49,7 +49,7 @@ pub(super) fn sign_in(shown: &ConnectShown<'_>, organisation: Option<&str>, note
     html("Sign in to connect an account", &body, leads_to)
 }
 
-pub(super) fn consent(shown: &ConnectShown<'_>, person: &str, host: &str) -> Reply {
+pub(super) fn consent(shown: &ConnectShown<'_>, person: &str, host: &str) -> AdminReply {
     let mut body = shown.facts(Some(host));
     let _ = write!(
         body,
@@ -63,7 +63,7 @@ pub(super) fn consent(shown: &ConnectShown<'_>, person: &str, host: &str) -> Rep
     html("Connect an account of yours?", &body, "'self' https: http:")
 }
 
-pub(super) fn done(server: &str) -> Reply {
+pub(super) fn done(server: &str) -> AdminReply {
     let told = format!(
         "<p>The account at <b>{}</b> is connected. You can close this page and go on in the app.</p>",
         escaped(server)

@@ -10,7 +10,7 @@ use super::visit::OauthVisit;
 use crate::asked_scope::AskedScope;
 use crate::mcp_account::{Brought, HeldTokens, NoTokens, client_document, exchange, redirect_uri};
 use crate::mcp_sync::learn_anew;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::ports::McpAccountId;
 
 /// Accounts that one organisation may have.
@@ -18,11 +18,11 @@ const MOST_ACCOUNTS: u64 = 50_000;
 const LONGEST_CODE: usize = 4 * 1024;
 
 /// The document that is the gateway's name where documents are taken.
-pub(super) async fn document(visit: OauthVisit) -> Result<Reply, OauthFault> {
-    Ok(Reply::json(client_document(public(&visit)?)))
+pub(super) async fn document(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
+    Ok(AdminReply::json(client_document(public(&visit)?)))
 }
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     let pace = &visit.desk.paces.failed_sign_in;
     pace.check(visit.visit.client, visit.visit.now)?;
     let done = Box::pin(connect(&visit)).await;
@@ -32,7 +32,7 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
     done
 }
 
-async fn connect(visit: &OauthVisit) -> Result<Reply, OauthFault> {
+async fn connect(visit: &OauthVisit) -> Result<AdminReply, OauthFault> {
     let app = visit.app();
     let form = OauthForm::of_query(&visit.visit)?;
     let none = || OauthFault::forbidden("nothing was begun here that this answers: open the link again");
@@ -80,7 +80,7 @@ async fn tokens(visit: &OauthVisit, flow: &ConnectFlow, code: &str) -> Result<Br
     }
 }
 
-async fn keep(visit: &OauthVisit, flow: ConnectFlow, brought: Brought) -> Result<Reply, OauthFault> {
+async fn keep(visit: &OauthVisit, flow: ConnectFlow, brought: Brought) -> Result<AdminReply, OauthFault> {
     let app = visit.app();
     let snapshot = app.live.snapshot();
     let upstream = upstream_of(&snapshot, &flow.link)?;

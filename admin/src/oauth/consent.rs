@@ -7,14 +7,14 @@ use super::form::OauthForm;
 use super::ticket::AuthorizeTicket;
 use super::visit::OauthVisit;
 use super::{authorize, browser, grant, signer};
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::stranger::TurnedAway;
 use http::{StatusCode, header};
 use url::form_urlencoded::Serializer;
 
 const LONGEST_ORGANISATION: usize = 255;
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     browser::check_own_page(&visit)?;
     let pace = &visit.desk.paces.failed_sign_in;
     pace.check(visit.visit.client, visit.visit.now)?;
@@ -41,13 +41,13 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
     }
 }
 
-fn by_key(visit: &OauthVisit, form: &OauthForm, ticket: AuthorizeTicket) -> Result<Reply, OauthFault> {
+fn by_key(visit: &OauthVisit, form: &OauthForm, ticket: AuthorizeTicket) -> Result<AdminReply, OauthFault> {
     let signed_by = signer::of_typed(visit, form, TurnedAway::short(visit.visit.uri.path()))?;
     authorize::show(visit, ticket.ask, Some(signed_by))
 }
 
 /// Sends the browser to the provider of an organisation, which leads it back to this page with a session.
-fn elsewhere(visit: &OauthVisit, form: &OauthForm, ticket: &AuthorizeTicket) -> Result<Reply, OauthFault> {
+fn elsewhere(visit: &OauthVisit, form: &OauthForm, ticket: &AuthorizeTicket) -> Result<AdminReply, OauthFault> {
     let organisation = form.at_most("organisation", LONGEST_ORGANISATION)?;
     let organisation = organisation.ok_or_else(|| OauthFault::request("organisation is required"))?;
     let encode = |text: &str| url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
@@ -56,11 +56,11 @@ fn elsewhere(visit: &OauthVisit, form: &OauthForm, ticket: &AuthorizeTicket) -> 
     let back = encode(&format!("{base}/oauth/authorize"));
     let start = format!("{issuer}/v1/sso/{}/start?return_to={back}", encode(organisation));
     let carried = browser::carry(&ticket.seal(visit)?)?;
-    Ok(Reply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, start).cookie(carried))
+    Ok(AdminReply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, start).cookie(carried))
 }
 
 /// Back to the client, with the answer and who gives it (RFC 9207).
-fn leave(visit: &OauthVisit, ask: &AuthorizeAsk, answer: &[(&str, &str)]) -> Result<Reply, OauthFault> {
+fn leave(visit: &OauthVisit, ask: &AuthorizeAsk, answer: &[(&str, &str)]) -> Result<AdminReply, OauthFault> {
     let mut query = Serializer::new(String::new());
     query.extend_pairs(answer).append_pair("iss", visit.issuer()?);
     if let Some(state) = &ask.state {
@@ -68,5 +68,5 @@ fn leave(visit: &OauthVisit, ask: &AuthorizeAsk, answer: &[(&str, &str)]) -> Res
     }
     let joint = if ask.redirect_uri.contains('?') { '&' } else { '?' };
     let location = format!("{}{joint}{}", ask.redirect_uri, query.finish());
-    Ok(Reply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, location))
+    Ok(AdminReply::nothing(StatusCode::SEE_OTHER).with_header(header::LOCATION, location))
 }

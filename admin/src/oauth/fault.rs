@@ -3,7 +3,7 @@
 
 use super::page;
 use crate::problem::Problem;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use http::{StatusCode, header};
 use serde_json::json;
 
@@ -68,9 +68,9 @@ impl OauthFault {
         Self::new(StatusCode::NOT_FOUND, "not_found", "nobody signs in here")
     }
 
-    pub(super) fn reply(&self, to_client: bool) -> Reply {
+    pub(super) fn reply(&self, to_client: bool) -> AdminReply {
         let reply = if to_client {
-            Reply::json(json!({"error": self.error, "error_description": self.told}))
+            AdminReply::json(json!({"error": self.error, "error_description": self.told}))
         } else {
             page::trouble(&self.told)
         };

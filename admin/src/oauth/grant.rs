@@ -7,7 +7,7 @@ use super::signing;
 use super::ticket::AuthorizeTicket;
 use super::visit::OauthVisit;
 use crate::app::App;
-use crate::change::{Action, Origin, WriteView, commit};
+use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::problem::{Problem, forbidden};
 use crate::resource::tombstone;
 use base64::Engine as _;
@@ -16,7 +16,7 @@ use gateway_domain::id::{GrantId, OrgId, WorkspaceId};
 use gateway_domain::ports::{Batch, OauthCode};
 use gateway_domain::resource::mcp_grant::McpSignIn;
 use gateway_domain::resource::{Kind, Stored};
-use gateway_domain::snapshot::{SavedGrant, Workspace};
+use gateway_domain::snapshot::{SavedGrant, WorkspaceEntry};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -84,7 +84,7 @@ pub(super) async fn begin(
         if !open.iter().any(|open| open.id == place) {
             return Err(forbidden("what you may do has changed meanwhile: begin again in the app"));
         }
-        let origin = Origin::of_visit(&visit.visit, signer.person.id);
+        let origin = ChangeOrigin::of_visit(&visit.visit, signer.person.id);
         let mut batch = Batch::default();
         batch.rows.extend(signing::first_key(app, &around.snapshot)?);
         if let Some(oldest) = oldest.filter(|row| around.snapshot.grant(GrantId(row.id)).is_some()) {
@@ -99,8 +99,8 @@ pub(super) async fn begin(
     Ok(code)
 }
 
-fn place(signer: &Signer, open: &[Arc<Workspace>], asked: Option<&str>) -> Result<WorkspaceId, OauthFault> {
-    let named = |w: &&Arc<Workspace>| asked.is_none_or(|asked| w.id.to_string() == asked);
+fn place(signer: &Signer, open: &[Arc<WorkspaceEntry>], asked: Option<&str>) -> Result<WorkspaceId, OauthFault> {
+    let named = |w: &&Arc<WorkspaceEntry>| asked.is_none_or(|asked| w.id.to_string() == asked);
     let mut found = open.iter().filter(named);
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one.id),
@@ -187,7 +187,7 @@ pub(super) async fn end(visit: &OauthVisit, org: OrgId, grant: GrantId, why: &st
         if around.since(Kind::McpGrant, gone.id, gone.version - 1).is_some_and(|row| row.deleted_at.is_some()) {
             return Ok(Batch::default());
         }
-        let audit = vec![Origin::of_visit(&visit.visit, doc.user).audit(Action::Delete, &gone, &told)];
+        let audit = vec![ChangeOrigin::of_visit(&visit.visit, doc.user).audit(Action::Delete, &gone, &told)];
         Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
     };
     commit(app, seen, decide).await?;

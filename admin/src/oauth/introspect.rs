@@ -7,7 +7,7 @@ use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::visit::OauthVisit;
 use crate::actor::Actor;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::id::OrgId;
 use gateway_domain::token;
 use http::header;
@@ -19,14 +19,14 @@ enum Asker {
     Client(String),
 }
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     visit.desk.paces.failed_token.check(visit.visit.client, visit.visit.now)?;
     let form = OauthForm::of_body(&visit.visit)?;
     let asker = asker(&visit, &form).await.inspect_err(|_| {
         visit.desk.paces.failed_token.count(visit.visit.client, visit.visit.now);
     })?;
     let text = form.required("token")?;
-    Ok(Reply::json(active(&visit, &asker, text)?.unwrap_or_else(|| json!({"active": false}))))
+    Ok(AdminReply::json(active(&visit, &asker, text)?.unwrap_or_else(|| json!({"active": false}))))
 }
 
 async fn asker(visit: &OauthVisit, form: &OauthForm) -> Result<Asker, OauthFault> {

@@ -5,7 +5,7 @@ use super::ask::SCOPES;
 use super::fault::OauthFault;
 use super::signing;
 use super::visit::OauthVisit;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use serde_json::{Value, json};
 
 /// How clients say who they are. Those that have a secret are made by admins.
@@ -47,20 +47,20 @@ fn document(visit: &OauthVisit) -> Result<Value, OauthFault> {
     }))
 }
 
-pub(super) async fn server(visit: OauthVisit) -> Result<Reply, OauthFault> {
-    Ok(Reply::json(document(&visit)?))
+pub(super) async fn server(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
+    Ok(AdminReply::json(document(&visit)?))
 }
 
 /// The metadata of [`server`] with what readers of OpenID documents insist on. Nobody is given an id token.
-pub(super) async fn openid(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn openid(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     let mut document = document(&visit)?;
     document["subject_types_supported"] = json!(["public"]);
     document["id_token_signing_alg_values_supported"] = json!(["ES256"]);
-    Ok(Reply::json(document))
+    Ok(AdminReply::json(document))
 }
 
-pub(super) async fn keys(visit: OauthVisit) -> Result<Reply, OauthFault> {
-    Ok(Reply::json(signing::key_set(&visit.app().live.snapshot())))
+pub(super) async fn keys(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
+    Ok(AdminReply::json(signing::key_set(&visit.app().live.snapshot())))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use super::ask::AuthorizeAsk;
 use super::redirect;
-use crate::reply::Reply;
-use gateway_domain::snapshot::Workspace;
+use crate::reply::AdminReply;
+use gateway_domain::snapshot::WorkspaceEntry;
 use http::{HeaderName, header};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-pub(super) fn html(title: &str, body: &str, leads_to: &str) -> Reply {
+pub(super) fn html(title: &str, body: &str, leads_to: &str) -> AdminReply {
     let text = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\"><meta name=\"robots\" content=\"noindex\"><title>{title}</title>\
@@ -57,7 +57,7 @@ pub(super) fn html(title: &str, body: &str, leads_to: &str) -> Reply {
     let policy = format!(
         "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action {leads_to}"
     );
-    Reply::text("text/html; charset=utf-8", text)
+    AdminReply::text("text/html; charset=utf-8", text)
         .with_header(header::CONTENT_SECURITY_POLICY, policy)
         .with_header(header::X_FRAME_OPTIONS, "DENY".to_owned())
         // Forms of ours still say where they are from; no other site hears of the address, which holds a state.
@@ -65,7 +65,7 @@ pub(super) fn html(title: &str, body: &str, leads_to: &str) -> Reply {
         .with_header(HeaderName::from_static("cross-origin-opener-policy"), "same-origin".to_owned())
 }
 
-pub(super) fn trouble(told: &str) -> Reply {
+pub(super) fn trouble(told: &str) -> AdminReply {
     html("This did not work", &format!("<p>{}</p>", escaped(told)), "'none'")
 }
 
@@ -104,7 +104,7 @@ impl PageFrame<'_> {
     }
 }
 
-pub(super) fn sign_in(shown: &PageFrame<'_>, organisations: &SignOns, note: Option<&str>) -> Reply {
+pub(super) fn sign_in(shown: &PageFrame<'_>, organisations: &SignOns, note: Option<&str>) -> AdminReply {
     let mut body = shown.facts();
     if let Some(note) = note {
         let _ = write!(body, "<p class=\"note\">{}</p>", escaped(note));
@@ -141,7 +141,7 @@ fn meaning(scope: &str) -> &'static str {
     if writes { "see what the server offers, and call its tools in your name" } else { "see what the server offers" }
 }
 
-pub(super) fn consent(shown: &PageFrame<'_>, person: &str, places: &[Arc<Workspace>]) -> Reply {
+pub(super) fn consent(shown: &PageFrame<'_>, person: &str, places: &[Arc<WorkspaceEntry>]) -> AdminReply {
     let mut body = shown.facts();
     let (person, scope) = (escaped(person), escaped(&shown.ask.scope));
     let _ = write!(

@@ -6,7 +6,7 @@ use super::fault::OauthFault;
 use super::known_client::{KnownClient, MOST_REDIRECTS, plain_name};
 use super::redirect;
 use super::visit::OauthVisit;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::ports::OauthClient;
 use http::StatusCode;
 use serde::Deserialize;
@@ -33,7 +33,7 @@ struct ClientMetadata {
     scope: Option<String>,
 }
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     let (app, now) = (visit.app(), visit.visit.now);
     visit.desk.paces.register.pass(visit.visit.client, now)?;
     let wrong = |told: &str| OauthFault::bad("invalid_client_metadata", told);
@@ -80,5 +80,5 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
     if !client.name.is_empty() {
         told["client_name"] = client.name.into();
     }
-    Ok(Reply::json(told).with_status(StatusCode::CREATED))
+    Ok(AdminReply::json(told).with_status(StatusCode::CREATED))
 }

@@ -8,19 +8,19 @@ use super::form::OauthForm;
 use super::grant;
 use super::refresh::RefreshToken;
 use super::visit::OauthVisit;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use gateway_domain::id::{GrantId, OrgId};
 use gateway_domain::resource::mcp_grant::McpSignIn;
 use http::StatusCode;
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     visit.desk.paces.failed_token.check(visit.visit.client, visit.visit.now)?;
     let form = OauthForm::of_body(&visit.visit)?;
     let text = form.required("token")?;
     let client_id = client_proof::client(&visit, &form).inspect_err(|_| {
         visit.desk.paces.failed_token.count(visit.visit.client, visit.visit.now);
     })?;
-    let done = Ok(Reply::nothing(StatusCode::OK));
+    let done = Ok(AdminReply::nothing(StatusCode::OK));
     let Some((org, id)) = named(&visit, text)? else {
         visit.desk.paces.failed_token.count(visit.visit.client, visit.visit.now);
         return done;

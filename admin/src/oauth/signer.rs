@@ -7,13 +7,13 @@ use super::form::OauthForm;
 use super::ticket::SignedBy;
 use super::visit::OauthVisit;
 use crate::cookies;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use gateway_domain::id::UserId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{Key, Person, Snapshot, Workspace};
+use gateway_domain::snapshot::{Key, Person, Snapshot, WorkspaceEntry};
 use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::time::Timestamp;
 use http::StatusCode;
@@ -59,7 +59,7 @@ pub(super) async fn of_session(visit: &OauthVisit) -> Result<Option<SignedBy>, O
     let found = snapshot.key(&KeyHash::of(text)).filter(|key| is_in_force(key, visit.visit.now));
     let Some(key) = found else { return Ok(None) };
     let stored = visit.app().directory.get(Kind::ApiKey, key.org, None, &key.id.to_string()).await?;
-    let row = stored.as_ref().map(Row::<ApiKey>::read).transpose()?;
+    let row = stored.as_ref().map(ResourceRow::<ApiKey>::read).transpose()?;
     let is_session = row.is_some_and(|row| row.doc.is_session());
     Ok(is_session.then_some(SignedBy { key: key.id, by_session: true }))
 }
@@ -81,18 +81,18 @@ pub(super) fn standing(snapshot: &Snapshot, signed_by: SignedBy, now: Timestamp)
 impl Signer {
     /// Workspaces where they may use the server that is asked for, the first made first. A client that an admin made is let in by
     /// people of that organisation alone, and while it is there.
-    pub(super) fn places(&self, snapshot: &Snapshot, ask: &AuthorizeAsk) -> Vec<Arc<Workspace>> {
+    pub(super) fn places(&self, snapshot: &Snapshot, ask: &AuthorizeAsk) -> Vec<Arc<WorkspaceEntry>> {
         let is_made = |id: &str| id.parse().is_ok_and(|id| snapshot.oauth_client(id).is_some());
         if ask.client_org.is_some_and(|org| org != self.key.org || !is_made(&ask.client_id)) {
             return Vec::new();
         }
-        let ours = |w: &&Arc<Workspace>| w.org == self.key.org && w.active && self.opens(snapshot, w, &ask.server);
-        let mut all: Vec<Arc<Workspace>> = snapshot.workspaces().filter(ours).cloned().collect();
+        let ours = |w: &&Arc<WorkspaceEntry>| w.org == self.key.org && w.active && self.opens(snapshot, w, &ask.server);
+        let mut all: Vec<Arc<WorkspaceEntry>> = snapshot.workspaces().filter(ours).cloned().collect();
         all.sort_by_key(|w| w.id);
         all
     }
 
-    fn opens(&self, snapshot: &Snapshot, workspace: &Workspace, server: &str) -> bool {
+    fn opens(&self, snapshot: &Snapshot, workspace: &WorkspaceEntry, server: &str) -> bool {
         let Some((role, seat)) = snapshot.standing(self.person.id, workspace) else { return false };
         let by_key = self.key.workspace == Some(workspace.id)
             && self.key.scopes.has(Scope::MCP_INVOKE)

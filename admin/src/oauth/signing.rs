@@ -4,7 +4,7 @@
 
 use super::fault::OauthFault;
 use crate::app::App;
-use crate::change::{Action, Origin, WriteView, commit};
+use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::problem::{Problem, internal};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -126,7 +126,7 @@ pub async fn rotate_signing_key(app: &App, at_once: bool) -> Result<String, Prob
     let row = fresh(app, org)?;
     let id = row.id.to_string();
     let decide = |_: &WriteView<'_>| {
-        let origin = Origin::of_operator(app);
+        let origin = ChangeOrigin::of_operator(app);
         let mut audit = vec![origin.audit(Action::Rotate, &row, &Map::new())];
         audit.extend(old.iter().map(|gone| origin.audit(Action::Delete, gone, &Map::new())));
         let rows = std::iter::once(row).chain(old).collect();

@@ -3,7 +3,7 @@
 
 use super::signing::{gone, superseded};
 use crate::app::App;
-use crate::change::{Action, Origin, WriteView, commit};
+use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::problem::Problem;
 use crate::resource::tombstone;
 use gateway_domain::ports::Batch;
@@ -35,7 +35,7 @@ pub(crate) async fn sweep(app: &App, now: Timestamp) -> Result<(), Problem> {
         let decide = |around: &WriteView<'_>| {
             let kind = |row: &Stored| Kind::parse(&row.kind);
             rows.retain(|row| kind(row).is_some_and(|kind| around.since(kind, row.id, row.version - 1).is_none()));
-            let origin = Origin::of_upkeep(app);
+            let origin = ChangeOrigin::of_upkeep(app);
             let audit = rows.iter().map(|row| origin.audit(Action::Delete, row, &Map::new())).collect();
             Ok(Batch { rows, audit, ..Batch::default() })
         };

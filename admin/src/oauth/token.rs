@@ -10,7 +10,7 @@ use super::form::OauthForm;
 use super::grant::{self, CodeTerms};
 use super::refresh::{self, RefreshToken};
 use super::visit::OauthVisit;
-use crate::reply::Reply;
+use crate::reply::AdminReply;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gateway_domain::id::{GrantId, OrgId, WorkspaceId};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// What is brought is a random text, or a sealed one.
 const LONGEST: usize = 4 * 1024;
 
-pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
+pub(super) async fn serve(visit: OauthVisit) -> Result<AdminReply, OauthFault> {
     let pace = &visit.desk.paces.failed_token;
     pace.check(visit.visit.client, visit.visit.now)?;
     let done = exchange(&visit).await;
@@ -36,7 +36,7 @@ pub(super) async fn serve(visit: OauthVisit) -> Result<Reply, OauthFault> {
     done
 }
 
-async fn exchange(visit: &OauthVisit) -> Result<Reply, OauthFault> {
+async fn exchange(visit: &OauthVisit) -> Result<AdminReply, OauthFault> {
     let form = OauthForm::of_body(&visit.visit)?;
     let store = visit.app().oauth.as_ref().ok_or_else(OauthFault::off)?;
     let client_id = client_proof::client(visit, &form)?;
@@ -64,7 +64,7 @@ async fn by_code(
     store: &Arc<dyn OauthStore>,
     form: &OauthForm,
     client_id: &str,
-) -> Result<Reply, OauthFault> {
+) -> Result<AdminReply, OauthFault> {
     let now = visit.visit.now;
     let code = form.at_most("code", LONGEST)?.ok_or_else(|| OauthFault::request("code is required"))?;
     let redirect_uri = form.required("redirect_uri")?;
@@ -98,7 +98,7 @@ async fn by_refresh(
     store: &Arc<dyn OauthStore>,
     form: &OauthForm,
     client_id: &str,
-) -> Result<Reply, OauthFault> {
+) -> Result<AdminReply, OauthFault> {
     let now = visit.visit.now;
     let text = form.at_most("refresh_token", LONGEST)?;
     let text = text.ok_or_else(|| OauthFault::request("refresh_token is required"))?;
@@ -171,10 +171,10 @@ fn narrowed(grant: &SavedGrant, asked: Option<&str>) -> Result<String, OauthFaul
     Ok(names.join(" "))
 }
 
-fn issue_tokens(visit: &OauthVisit, grant: &SavedGrant, scope: &str, number: i64) -> Result<Reply, OauthFault> {
+fn issue_tokens(visit: &OauthVisit, grant: &SavedGrant, scope: &str, number: i64) -> Result<AdminReply, OauthFault> {
     let app = visit.app();
     let next = RefreshToken { grant: grant.id, org: grant.org, number };
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "access_token": access::sign(app, visit.issuer()?, grant, scope)?,
         "token_type": "Bearer",
         "expires_in": access::LASTS_SECONDS,

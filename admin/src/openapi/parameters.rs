@@ -1,7 +1,7 @@
 //! What the parameters of queries mean. A name means one thing on every route, so that each is described once.
 
 use crate::repeat::Repeat;
-use crate::route::{Gate, Route};
+use crate::route::{AdminRoute, Gate};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ fn of_sign_on(name: &str) -> Option<&'static str> {
 }
 
 /// The headers that ask for a state of what a path names.
-pub(super) fn conditions(route: &Route) -> Vec<Value> {
+pub(super) fn conditions(route: &AdminRoute) -> Vec<Value> {
     if !route.is_of_one() {
         return Vec::new();
     }
@@ -126,7 +126,7 @@ pub(super) fn conditions(route: &Route) -> Vec<Value> {
 }
 
 /// The header that names a request, so that it may be sent again.
-pub(super) fn repeat(route: &Route) -> Option<Value> {
+pub(super) fn repeat(route: &AdminRoute) -> Option<Value> {
     let told =
         "A name of this request, no other's within a day: sent again, it is not done again, and answered as before";
     let schema = json!({"type": "string", "minLength": 1, "maxLength": 255});

@@ -1,11 +1,11 @@
 //! What every act on an organisation begins and ends with: who may, which one is meant, and the trails of both.
 
-use crate::change::{Action, Origin, audit};
+use crate::change::{Action, ChangeOrigin, audit};
 use crate::founding;
 use crate::grant;
 use crate::problem::{Problem, forbidden, missing};
-use crate::resource::{Resource as _, Row};
-use crate::route::Call;
+use crate::resource::{Resource as _, ResourceRow};
+use crate::route::AdminCall;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// An Admin key of another organisation may look into that one only, whatever its scopes.
-pub(super) fn require_first(call: &Call) -> Result<(), Problem> {
+pub(super) fn require_first(call: &AdminCall) -> Result<(), Problem> {
     if call.snapshot().is_first(call.actor.org) {
         return Ok(());
     }
@@ -24,7 +24,7 @@ pub(super) fn require_first(call: &Call) -> Result<(), Problem> {
 }
 
 /// The organisation that the path names.
-fn named(call: &Call) -> Result<Arc<Org>, Problem> {
+fn named(call: &AdminCall) -> Result<Arc<Org>, Problem> {
     // Nobody else is told which there are.
     require_first(call).map_err(|_| missing(Organisation::NOUN))?;
     let (snapshot, name) = (call.snapshot(), call.var("id"));
@@ -35,19 +35,19 @@ fn named(call: &Call) -> Result<Arc<Org>, Problem> {
     found.cloned().ok_or_else(|| missing(Organisation::NOUN))
 }
 
-async fn stored(call: &Call, org: OrgId) -> Result<Stored, Problem> {
+async fn stored(call: &AdminCall, org: OrgId) -> Result<Stored, Problem> {
     let found = call.app.directory.get(Kind::Organisation, org, None, &org.to_string()).await?;
     found.ok_or_else(|| missing(Organisation::NOUN))
 }
 
-pub(super) async fn row(call: &Call) -> Result<Row<Organisation>, Problem> {
+pub(super) async fn row(call: &AdminCall) -> Result<ResourceRow<Organisation>, Problem> {
     let found = stored(call, named(call)?.id).await?;
     call.subject.found(&found);
-    Row::read(&found)
+    ResourceRow::read(&found)
 }
 
 /// All that an Admin key of an organisation may that is not the first.
-pub(super) fn guest_key(call: &Call, org: OrgId, name: &str, text: &str) -> Row<ApiKey> {
+pub(super) fn guest_key(call: &AdminCall, org: OrgId, name: &str, text: &str) -> ResourceRow<ApiKey> {
     let mut key = founding::key(&call.app, org, None, name, text);
     let mut scopes = grant::all(KeyKind::OrganisationService);
     grant::of_first_only().for_each(|scope| scopes.remove(scope));
@@ -57,8 +57,8 @@ pub(super) fn guest_key(call: &Call, org: OrgId, name: &str, text: &str) -> Row<
 
 /// A change of another organisation, with the trails of both: the first one's says who did it and what was asked; the other's
 /// that whoever runs the gateway did, for the first one's people and addresses are no business of it.
-pub(super) fn told_to_both(call: &Call, changes: Vec<(Action, Stored)>, told: &Map<String, Value>) -> Batch {
-    let operator = Origin::of_operator(&call.app);
+pub(super) fn told_to_both(call: &AdminCall, changes: Vec<(Action, Stored)>, told: &Map<String, Value>) -> Batch {
+    let operator = ChangeOrigin::of_operator(&call.app);
     let mut batch = Batch::default();
     for (action, row) in changes {
         let mut own = audit(call, action, &row, told);

@@ -8,7 +8,7 @@ use crate::founding::Founded;
 use crate::problem::{Problem, bad, conflict, internal};
 use crate::resource::Slug;
 use crate::resource::provider::slug_of;
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::keys::mint;
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::resource::check_name;
@@ -41,7 +41,7 @@ fn free_slug(wanted: &Slug, around: &WriteView<'_>, tail: impl FnOnce() -> Strin
     }
 }
 
-pub(super) async fn make(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn make(call: AdminCall) -> Result<AdminReply, Problem> {
     require_first(&call)?;
     let seen = call.snapshot().revision;
     let body = call.body()?;
@@ -80,5 +80,5 @@ pub(super) async fn make(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let body = done.ok_or_else(|| internal("no organisation was made"))?;
-    Ok(Reply::json(body).at(revision))
+    Ok(AdminReply::json(body).at(revision))
 }

@@ -4,8 +4,8 @@
 
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, bad, busy};
-use crate::resource::Row;
-use crate::route::Call;
+use crate::resource::ResourceRow;
+use crate::route::AdminCall;
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::ResourceQuery;
 use gateway_domain::resource::person::{OrgRole, User, email};
@@ -33,7 +33,7 @@ impl OwnersEdit {
         Ok(Self { org, wanted, read: Vec::new() })
     }
 
-    pub(super) async fn read(call: &Call, org: OrgId, given: Vec<String>) -> Result<Self, Problem> {
+    pub(super) async fn read(call: &AdminCall, org: OrgId, given: Vec<String>) -> Result<Self, Problem> {
         let mut edit = Self::of_new(org, given)?;
         let snapshot = call.snapshot();
         let ids = snapshot.people().filter(|p| p.org == org).filter(|p| edit.concerns(&p.email, p.role));
@@ -49,7 +49,11 @@ impl OwnersEdit {
         role == OrgRole::Owner || self.wanted.contains(address)
     }
 
-    pub(super) fn changes(mut self, call: &Call, around: &WriteView<'_>) -> Result<Vec<(Action, Stored)>, Problem> {
+    pub(super) fn changes(
+        mut self,
+        call: &AdminCall,
+        around: &WriteView<'_>,
+    ) -> Result<Vec<(Action, Stored)>, Problem> {
         let mut changes = Vec::new();
         let people = around.snapshot.people().filter(|p| p.org == self.org);
         let concerned: Vec<_> = people.filter(|p| self.concerns(&p.email, p.role)).cloned().collect();
@@ -61,7 +65,7 @@ impl OwnersEdit {
             }
             let read = self.read.iter().find(|row| row.id == person.id.0);
             let row = read.ok_or_else(|| busy("the users were changed at the same time, try again"))?;
-            let mut row = around.newest(Row::<User>::read(row)?)?;
+            let mut row = around.newest(ResourceRow::<User>::read(row)?)?;
             row.doc.role = role;
             row.touch(call.now);
             changes.push((Action::Update, row.stored()?));
@@ -76,7 +80,7 @@ impl OwnersEdit {
                 signs_in_as: None,
                 rest: Map::new(),
             };
-            let mut row = Row::fresh(&call.app, self.org, None, Some(call.actor.key.0), doc);
+            let mut row = ResourceRow::fresh(&call.app, self.org, None, Some(call.actor.key.0), doc);
             row.slug.clone_from(&address);
             row.name = address;
             changes.push((Action::Create, row.stored()?));

@@ -4,8 +4,8 @@
 use super::known::{row, told_to_both};
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, conflict};
-use crate::resource::{Row, pages, tombstone};
-use crate::route::{Call, Reply};
+use crate::resource::{ResourceRow, pages, tombstone};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::ResourceQuery;
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
@@ -51,7 +51,7 @@ const fn noun(kind: Kind) -> Option<&'static str> {
     }
 }
 
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn delete(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = row(&call).await?;
     let org = row.org;
@@ -72,11 +72,11 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
         Ok(told_to_both(&call, gone, &Map::new()))
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Everything of it, as far as it could go along.
-async fn holdings(call: &Call, org: OrgId) -> Result<Vec<Stored>, Problem> {
+async fn holdings(call: &AdminCall, org: OrgId) -> Result<Vec<Stored>, Problem> {
     let mut rows = Vec::new();
     for kind in Kind::ALL.iter().copied().filter(|kind| *kind != Kind::Organisation) {
         let mut query = ResourceQuery::all(kind, org);
@@ -117,8 +117,8 @@ fn refuse_full(doc: &Organisation, rows: &[Stored]) -> Result<(), Problem> {
 fn was_made_with_it(doc: &Organisation, kind: Kind, row: &Stored) -> Result<bool, Problem> {
     Ok(match kind {
         Kind::Workspace => doc.default_workspace.0 == row.id,
-        Kind::ApiKey => Row::<ApiKey>::read(row)?.doc.kind == KeyKind::OrganisationService,
-        Kind::User => Row::<User>::read(row)?.doc.role == OrgRole::Owner,
+        Kind::ApiKey => ResourceRow::<ApiKey>::read(row)?.doc.kind == KeyKind::OrganisationService,
+        Kind::User => ResourceRow::<User>::read(row)?.doc.role == OrgRole::Owner,
         _ => false,
     })
 }

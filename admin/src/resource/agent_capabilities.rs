@@ -3,10 +3,10 @@
 
 use super::{Resource, agent_integration, agent_server, locate};
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Body, Flag};
+use crate::input::{Flag, JsonBody};
 use crate::problem::{Problem, bad, missing};
 use crate::resource::declared::put;
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::AgentIntegrationId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::access::Switches;
@@ -24,7 +24,7 @@ const SKILL: &str = "skill";
 const CAPABILITY: &str = "capability";
 const NAMES: &str = "must be one of streaming, push_notifications, extended_agent_card";
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const SKILLS: &str = "/agent-integrations/{id}/skills";
     const ABLE: &str = "/agent-integrations/{id}/capabilities";
     const OUR_SKILLS: &str = "/agent-servers/{id}/skills";
@@ -133,7 +133,7 @@ struct AgentSwitches {
     upstream: Arc<AgentUpstream>,
 }
 
-async fn switched<R: SwitchedAgent>(call: &Call) -> Result<AgentSwitches, Problem> {
+async fn switched<R: SwitchedAgent>(call: &AdminCall) -> Result<AgentSwitches, Problem> {
     let row = locate::<R>(call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();
     let upstream = snapshot.agent_upstream(row.doc.integration(row.id)).cloned();
@@ -143,7 +143,7 @@ async fn switched<R: SwitchedAgent>(call: &Call) -> Result<AgentSwitches, Proble
     })
 }
 
-async fn skills<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
+async fn skills<R: SwitchedAgent>(call: AdminCall) -> Result<AdminReply, Problem> {
     let AgentSwitches { switches, upstream } = switched::<R>(&call).await?;
     let found: Vec<&Value> = upstream.card.iter().flat_map(|card| card::skills(card)).collect();
     let view = |id: &str, skill: &Value| {
@@ -164,10 +164,10 @@ async fn skills<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
     let named = switches.0.get(SKILL).into_iter().flat_map(|names| names.keys());
     let unseen = named.filter(|id| !found.iter().any(|skill| skill["id"] == **id));
     data.extend(unseen.map(|id| view(id, &Value::Null)));
-    Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
-async fn capabilities<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
+async fn capabilities<R: SwitchedAgent>(call: AdminCall) -> Result<AdminReply, Problem> {
     let AgentSwitches { switches, upstream } = switched::<R>(&call).await?;
     let view = |name: &&str| {
         let of_integration = upstream.allows(name);
@@ -180,11 +180,11 @@ async fn capabilities<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
         view
     };
     let data: Vec<Value> = AGENT_CAPABILITIES.iter().map(view).collect();
-    Ok(Reply::json(json!({"object": "list", "total": data.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": data.len(), "data": data})))
 }
 
-async fn set_skills<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
-    let read = |body: Body| {
+async fn set_skills<R: SwitchedAgent>(call: AdminCall) -> Result<AdminReply, Problem> {
+    let read = |body: JsonBody| {
         let given: GivenSkills = body.read()?;
         check_skills(&given.skills)?;
         Ok(given.skills.into_iter().map(|one| AgentSwitch { name: one.id, enabled: one.enabled.0 }).collect())
@@ -192,8 +192,8 @@ async fn set_skills<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
     switch::<R>(&call, SKILL, read).await
 }
 
-async fn set_able<R: SwitchedAgent>(call: Call) -> Result<Reply, Problem> {
-    let read = |body: Body| {
+async fn set_able<R: SwitchedAgent>(call: AdminCall) -> Result<AdminReply, Problem> {
+    let read = |body: JsonBody| {
         let given: GivenCapabilities = body.read()?;
         check_capabilities(&given.capabilities)?;
         Ok(given.capabilities.into_iter().map(|one| AgentSwitch { name: one.name, enabled: one.enabled.0 }).collect())
@@ -209,10 +209,10 @@ struct AgentSwitch {
 
 /// `read`: a body's entries, which stand in a field that is called by the plural of `kind`.
 async fn switch<R: SwitchedAgent>(
-    call: &Call,
+    call: &AdminCall,
     kind: &'static str,
-    read: fn(Body) -> Result<Vec<AgentSwitch>, Problem>,
-) -> Result<Reply, Problem> {
+    read: fn(JsonBody) -> Result<Vec<AgentSwitch>, Problem>,
+) -> Result<AdminReply, Problem> {
     let field = if kind == SKILL { "skills" } else { "capabilities" };
     let seen = call.snapshot().revision;
     let row = locate::<R>(call, call.query.text("workspace_id"), Action::Update).await?;
@@ -233,7 +233,7 @@ async fn switch<R: SwitchedAgent>(
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({"success": true})).at(revision))
+    Ok(AdminReply::json(json!({"success": true})).at(revision))
 }
 
 fn check_count(field: &str, switches: &Switches) -> Result<(), Problem> {

@@ -8,13 +8,13 @@ mod fetch;
 use super::integration_rows::{self, ActionScopes};
 use super::outbound::{self, GivenConfigurations, GivenOutbound, OutboundPatch};
 use super::workspace_seats::{self, OpenToWorkspaces};
-use super::{NewRow, Resource, Row, Slug, delete, draft, edit_with, get, locate};
+use super::{NewRow, Resource, ResourceRow, Slug, delete, draft, edit_with, get, locate};
 use crate::actor::Actor;
 use crate::agent_card::{FoundCard, ask};
 use crate::change::{Action, WriteView, audit};
 use crate::input::Edit;
 use crate::problem::{Problem, bad};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use fetch::CREATE;
 use gateway_domain::id::{AgentIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
@@ -38,7 +38,7 @@ const DELETE: &[Scope] =
     &[Scope::named("organisation_agent_integrations.delete"), Scope::named("workspace_agent_integrations.delete")];
 const SCOPES: ActionScopes = ActionScopes { create: CREATE, read: READ, update: UPDATE, delete: DELETE };
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/agent-integrations";
     const ONE: &str = "/agent-integrations/{id}";
     const SEATS: &str = "/agent-integrations/{id}/workspaces";
@@ -136,7 +136,11 @@ impl Resource for AgentIntegration {
     type Create = NewAgentIntegration;
     type Patch = AgentIntegrationPatch;
 
-    fn create(input: NewAgentIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(
+        input: NewAgentIntegration,
+        home: Option<WorkspaceId>,
+        call: &AdminCall,
+    ) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let NewAgentIntegration { url, auth_type, configurations, secret_mappings, .. } = input;
         let outbound = GivenOutbound { url, auth_type, configurations, secret_mappings }.read(home, call)?;
@@ -152,14 +156,14 @@ impl Resource for AgentIntegration {
             access: WorkspaceAccess::default(),
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let derived = || Slug::Derived(Some(slugify(&input.name)).filter(|s| !s.is_empty()).unwrap_or("agent".into()));
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(derived);
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: AgentIntegrationPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: AgentIntegrationPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -179,18 +183,18 @@ impl Resource for AgentIntegration {
         check_settings(&row.doc.outbound)
     }
 
-    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(_row: &ResourceRow<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let ours = around.snapshot.workspaces().filter(|w| w.org == row.org);
         let users = ours.flat_map(|w| w.agents().map(move |agent| (w, agent)));
         let users = users.filter(|(_, agent)| agent.integration == AgentIntegrationId(row.id));
         integration_rows::refuse_used(Self::NOUN, users.map(|(w, agent)| (&*agent.slug, &*w.slug)))
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mut view = brief(row, call);
         view["global_workspace_access"] = json!({"enabled": workspace_seats::is_global(row)});
         view
@@ -200,7 +204,7 @@ impl Resource for AgentIntegration {
         named
     }
 
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         integration_rows::allow(row, actor, SCOPES.of(action))
     }
 
@@ -246,7 +250,7 @@ fn check_settings(outbound: &OutboundSettings) -> Result<(), Problem> {
     if has_tools { Err(bad("configurations.pricing.tools", "are of MCP servers; agents have none")) } else { Ok(()) }
 }
 
-fn brief(row: &Row<AgentIntegration>, call: &Call) -> Value {
+fn brief(row: &ResourceRow<AgentIntegration>, call: &AdminCall) -> Value {
     let mut view = row.common("agent_integration");
     let (doc, snapshot) = (&row.doc, call.snapshot());
     let open = snapshot.workspaces().filter(|w| w.org == row.org && doc.access.allow(w.id)).count();
@@ -266,11 +270,11 @@ fn brief(row: &Row<AgentIntegration>, call: &Call) -> Value {
     Value::Object(view)
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     integration_rows::list::<AgentIntegration>(call, LIST, brief).await
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let (mut new, told) = draft::<AgentIntegration>(&call, call.body()?)?;
     new.settle(&call).await?;
@@ -287,26 +291,26 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(AgentIntegration::created(&new.row)).at(revision))
+    Ok(AdminReply::json(AgentIntegration::created(&new.row)).at(revision))
 }
 
-async fn update(call: Call) -> Result<Reply, Problem> {
+async fn update(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     let moved = ["url", "auth_type", "configurations", "secret_mappings", "agent_card"]
         .iter()
         .any(|field| body.0.contains_key(*field));
-    let along = |row: &Row<AgentIntegration>, around: &WriteView<'_>| {
+    let along = |row: &ResourceRow<AgentIntegration>, around: &WriteView<'_>| {
         Ok(outbound::key_for(&row.doc.outbound, around)?.into_iter().collect())
     };
     let (row, mut revision) = edit_with::<AgentIntegration, _>(&call, body, along).await?;
     if moved && !row.doc.is_declared {
         (_, revision) = resync(&call, row).await?;
     }
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Asks it once more, and keeps what it says.
-async fn resync(call: &Call, row: Row<AgentIntegration>) -> Result<(Value, Revision), Problem> {
+async fn resync(call: &AdminCall, row: ResourceRow<AgentIntegration>) -> Result<(Value, Revision), Problem> {
     let seen = call.snapshot().revision;
     let found = ask(&call.app, row.org, &row.doc.outbound).await?;
     let view = verdict(&found, &row.doc.outbound.url);
@@ -336,8 +340,8 @@ fn verdict(found: &FoundCard, url: &str) -> Value {
     })
 }
 
-async fn test(call: Call) -> Result<Reply, Problem> {
+async fn test(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<AgentIntegration>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let (view, revision) = resync(&call, row).await?;
-    Ok(Reply::json(view).at(revision))
+    Ok(AdminReply::json(view).at(revision))
 }

@@ -5,18 +5,18 @@ mod declared;
 
 use super::server_rows::{self, check_description, slug_of};
 use super::user_access::{self, OpenToUsers};
-use super::{NewRow, Resource, Row, create, delete, get, locate, update};
+use super::{NewRow, Resource, ResourceRow, create, delete, get, locate, update};
 use crate::agent_card::public_agent_card;
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::{AgentIntegrationId, WorkspaceId};
 use gateway_domain::resource::access::{Switches, UserAccess};
 use gateway_domain::resource::agent::AgentServer;
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{AgentUpstream, Workspace};
+use gateway_domain::snapshot::{AgentUpstream, WorkspaceEntry};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ pub(super) const READ: &[Scope] = &[Scope::named("agent_servers.read")];
 pub(super) const UPDATE: &[Scope] = &[Scope::named("agent_servers.update")];
 const DELETE: &[Scope] = &[Scope::named("agent_servers.delete")];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/agent-servers";
     const ONE: &str = "/agent-servers/{id}";
     const USERS: &str = "/agent-servers/{id}/user-access";
@@ -84,7 +84,7 @@ impl Resource for AgentServer {
     type Create = NewAgentServer;
     type Patch = AgentServerPatch;
 
-    fn create(input: NewAgentServer, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewAgentServer, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_description(input.description.as_deref())?;
         let doc = Self {
@@ -94,13 +94,13 @@ impl Resource for AgentServer {
             user_access: UserAccess::default(),
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = slug_of(input.slug, "agent", &input.name)?;
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: AgentServerPatch, _: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: AgentServerPatch, _: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -112,7 +112,7 @@ impl Resource for AgentServer {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let upstream = around.snapshot.agent_upstream(row.doc.agent_integration_id).filter(|u| u.org == row.org);
         let open = |u: &&Arc<AgentUpstream>| row.workspace.is_some_and(|w| u.open_to(w));
         if row.is_new() && upstream.filter(open).is_none() {
@@ -121,7 +121,7 @@ impl Resource for AgentServer {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mut view = row.common("agent_server");
         let snapshot = call.snapshot();
         let upstream = snapshot.agent_upstream(row.doc.agent_integration_id);
@@ -149,7 +149,7 @@ impl Resource for AgentServer {
         Value::Object(view)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.agent(slug).is_some_and(|agent| *agent.slug == *slug)
     }
 }
@@ -167,7 +167,7 @@ impl OpenToUsers for AgentServer {
 }
 
 /// Finds an agent integration by slug or id.
-fn integration_of(named: &str, call: &Call) -> Result<AgentIntegrationId, Problem> {
+fn integration_of(named: &str, call: &AdminCall) -> Result<AgentIntegrationId, Problem> {
     let snapshot = call.snapshot();
     let id = Uuid::parse_str(named).ok();
     let mut all = snapshot.agent_upstreams().filter(|u| u.org == call.actor.org);
@@ -176,12 +176,12 @@ fn integration_of(named: &str, call: &Call) -> Result<AgentIntegrationId, Proble
 }
 
 /// Shows the agent's public card, the one that clients get on the proxy port.
-async fn card(call: Call) -> Result<Reply, Problem> {
+async fn card(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<AgentServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();
     let agent = row.workspace.and_then(|id| snapshot.workspace(id)?.agent(&row.id.to_string()).cloned());
     let upstream = snapshot.agent_upstream(row.doc.agent_integration_id);
     let base = call.app.public_url.as_deref().ok_or_else(|| missing("agent card without --public-url"))?;
     let told = agent.zip(upstream).and_then(|(agent, upstream)| public_agent_card(&agent, upstream, base));
-    Ok(Reply::json(told.ok_or_else(|| missing("agent card"))?))
+    Ok(AdminReply::json(told.ok_or_else(|| missing("agent card"))?))
 }

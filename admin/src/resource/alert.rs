@@ -6,12 +6,12 @@ mod declared;
 mod trial;
 
 use super::provider::slug_of;
-use super::{NewRow, Resource, Row, Slug, collect, create, delete, locate, searched, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, create, delete, locate, searched, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView};
-use crate::input::{Edit, Whole};
+use crate::input::{Edit, WholeNumber};
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use channels::GivenChannel;
 use gateway_domain::alert::AlertStanding;
 use gateway_domain::id::WorkspaceId;
@@ -31,7 +31,7 @@ const READ: &[Scope] = &[Scope::named("policies.read")];
 const UPDATE: &[Scope] = &[Scope::named("policies.update")];
 const DELETE: &[Scope] = &[Scope::named("policies.delete")];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/alerts";
     const ONE: &str = "/alerts/{id}";
     let own = vec![
@@ -68,11 +68,11 @@ pub(crate) struct NewAlert {
     #[serde(default)]
     statistic: Edit<LatencyStatistic>,
     #[serde(default)]
-    window_minutes: Edit<Whole>,
+    window_minutes: Edit<WholeNumber>,
     #[serde(default)]
-    minimum_count: Edit<Whole>,
+    minimum_count: Edit<WholeNumber>,
     #[serde(default)]
-    cool_down_minutes: Edit<Whole>,
+    cool_down_minutes: Edit<WholeNumber>,
     #[serde(default)]
     filters: Edit<GivenFilters>,
     channels: Vec<GivenChannel>,
@@ -93,11 +93,11 @@ pub(crate) struct AlertPatch {
     #[serde(default)]
     statistic: Edit<LatencyStatistic>,
     #[serde(default)]
-    window_minutes: Edit<Whole>,
+    window_minutes: Edit<WholeNumber>,
     #[serde(default)]
-    minimum_count: Edit<Whole>,
+    minimum_count: Edit<WholeNumber>,
     #[serde(default)]
-    cool_down_minutes: Edit<Whole>,
+    cool_down_minutes: Edit<WholeNumber>,
     #[serde(default)]
     filters: Edit<GivenFilters>,
     #[serde(default)]
@@ -130,9 +130,9 @@ impl GivenFilters {
 /// What a rule may say or leave out.
 struct AlertEdit {
     statistic: Edit<LatencyStatistic>,
-    window_minutes: Edit<Whole>,
-    minimum_count: Edit<Whole>,
-    cool_down_minutes: Edit<Whole>,
+    window_minutes: Edit<WholeNumber>,
+    minimum_count: Edit<WholeNumber>,
+    cool_down_minutes: Edit<WholeNumber>,
     filters: Edit<GivenFilters>,
 }
 
@@ -170,7 +170,7 @@ impl AlertEdit {
         match self.minimum_count {
             Edit::Keep => {}
             Edit::Clear => doc.minimum_count = 0,
-            Edit::Set(Whole(count)) => doc.minimum_count = count,
+            Edit::Set(WholeNumber(count)) => doc.minimum_count = count,
         }
         if let Some(filters) = self.filters.or_default() {
             doc.filters = filters.read();
@@ -185,11 +185,11 @@ const fn cool_down(kind: AlertKind, window: u32) -> u32 {
     if matches!(kind, AlertKind::Budget) { AlertRule::DAY } else { window }
 }
 
-fn minutes(field: &str, given: &Edit<Whole>, usual: u32) -> Result<Option<u32>, Problem> {
+fn minutes(field: &str, given: &Edit<WholeNumber>, usual: u32) -> Result<Option<u32>, Problem> {
     match given {
         Edit::Keep => Ok(None),
         Edit::Clear => Ok(Some(usual)),
-        Edit::Set(Whole(minutes)) => {
+        Edit::Set(WholeNumber(minutes)) => {
             u32::try_from(*minutes).map(Some).map_err(|_| bad(field, "must be at most a month of minutes"))
         }
     }
@@ -204,7 +204,7 @@ impl Resource for AlertRule {
     type Create = NewAlert;
     type Patch = AlertPatch;
 
-    fn create(input: NewAlert, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewAlert, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let mut doc = Self {
             description: input.description,
@@ -227,13 +227,13 @@ impl Resource for AlertRule {
         };
         edit.onto(&mut doc)?;
         doc.check()?;
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         let slug = slug_of(&row.name, &format!("alert-{}", call.app.tail::<6>()));
         Ok(NewRow { row, slug: Slug::Derived(slug) })
     }
 
-    fn patch(row: &mut Row<Self>, input: AlertPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: AlertPatch, call: &AdminCall) -> Result<(), Problem> {
         if input.kind.is_some_and(|kind| kind != row.doc.kind) {
             return Err(bad("type", "cannot be changed"));
         }
@@ -265,7 +265,7 @@ impl Resource for AlertRule {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
         if row.is_one_too_many(org.alerts().len(), org.alerts().contains_key(&row.id), MOST_ALERT_RULES) {
@@ -276,7 +276,7 @@ impl Resource for AlertRule {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let shown =
             |sealed: &str| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |plain| mask(plain.expose()));
         let channels: Vec<_> = row.doc.channels.iter().map(|channel| channel.masked(shown)).collect();
@@ -301,7 +301,7 @@ impl Resource for AlertRule {
     }
 
     /// Rules of the organisation are for its Admin keys: to the others there are none.
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         match action {
             _ if row.workspace.is_some() || actor.workspace.is_none() => Ok(()),
             Action::Create => Err(forbidden("alert rules of the organisation are made with its Admin keys")),
@@ -319,11 +319,11 @@ impl Resource for AlertRule {
 }
 
 /// How each stands, put into its view.
-async fn told(rows: &[Row<AlertRule>], call: &Call) -> Result<Vec<Value>, Problem> {
+async fn told(rows: &[ResourceRow<AlertRule>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let standings = call.app.alerts.alert_standings(&ids).await?;
     let known: HashMap<Uuid, &AlertStanding> = standings.iter().map(|standing| (standing.rule, standing)).collect();
-    let view = |row: &Row<AlertRule>| {
+    let view = |row: &ResourceRow<AlertRule>| {
         let mut view = AlertRule::view(row, call);
         if let Some(standing) = known.get(&row.id) {
             view["state"] = json!({
@@ -338,14 +338,14 @@ async fn told(rows: &[Row<AlertRule>], call: &Call) -> Result<Vec<Value>, Proble
     Ok(rows.iter().map(view).collect())
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<AlertRule>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }
 
 /// Lists the rules of one level: the organisation's where only that is named. They are few, so that pages are cut here.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let (workspace, organisation) = (call.query.text("workspace_id"), call.query.text("organisation_id"));
     if organisation.is_some_and(|id| id != call.actor.org.to_string()) {
         return Err(missing("organisation"));
@@ -359,5 +359,5 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     rows.retain(|row| status.is_none_or(|s| row.status == s) && kind.is_none_or(|k| row.doc.kind.name() == k));
     let total = rows.len() as u64;
     let data = told(paging.cut(&rows), &call).await?;
-    Ok(Reply::json(AlertRule::listed(total, data)))
+    Ok(AdminReply::json(AlertRule::listed(total, data)))
 }

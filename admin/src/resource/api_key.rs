@@ -10,27 +10,27 @@ mod scopes;
 
 pub(super) use scopes::{READ, UPDATE};
 
-use super::limits::{self, LimitsEdit, Sent, Shape};
-use super::{NewRow, Resource, Row, Slug, collect, delete, draft, get, searched, told, update, views};
+use super::limits::{self, AllowedLimits, LimitsEdit, LimitsInput};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, delete, draft, get, searched, told, update, views};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, WriteView, audit};
 use crate::grant;
-use crate::input::{Edit, Flag, Paging, Whole};
+use crate::input::{Edit, Flag, Paging, WholeNumber};
 use crate::problem::{Problem, bad, forbidden};
 use crate::resource::provider::{check_count, check_future};
-use crate::route::{Call, HERE, Reply, Route, any_key, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, any_key, authed};
 use gateway_domain::id::{KeyId, UserId, WorkspaceId};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::{Batch, Holder, ResourceQuery};
 use gateway_domain::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::mcp_reach::McpReach;
 use gateway_domain::resource::person::{OrgRole, email};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::{Scope, Scopes, WrittenScopes};
 use gateway_domain::secret::mask;
-use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::snapshot::{Snapshot, WorkspaceEntry};
 use gateway_domain::time::Timestamp;
 use http::Method;
 use scopes::{CREATE, DELETE, LIST, ROTATE, column};
@@ -39,7 +39,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     vec![
         authed(
             Method::POST,
@@ -48,7 +48,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Make a key; its secret is in this answer only",
             create,
         )
-        .takes::<Create>()
+        .takes::<NewApiKey>()
         .and(&["workspace_id"]),
         authed(Method::GET, "/api-keys", LIST, "List keys, their secrets masked", list).asks(&[
             "workspace_id",
@@ -61,7 +61,9 @@ pub(crate) fn routes() -> Vec<Route> {
         any_key(Method::GET, "/api-keys/self/limits", "Show what the key that asks is held to now", outlook::own),
         authed(Method::GET, "/api-keys/{id}/limits", READ, "Show what a key is held to now", outlook::show).asks(HERE),
         authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>).asks(HERE),
-        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>).takes::<Patch>().asks(HERE),
+        authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>)
+            .takes::<ApiKeyPatch>()
+            .asks(HERE),
         authed(Method::DELETE, "/api-keys/{id}", DELETE, "Delete a key; it stops working at once", delete::<ApiKey>)
             .asks(HERE),
         authed(
@@ -71,14 +73,14 @@ pub(crate) fn routes() -> Vec<Route> {
             "Give a key a new secret; the old one opens until the transition ends",
             rotation::rotate,
         )
-        .takes::<rotation::Asked>()
+        .takes::<rotation::RotateApiKey>()
         .asks(HERE),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewApiKey {
     /// Put in from the path.
     #[serde(rename = "type")]
     kind: KeyKind,
@@ -86,16 +88,16 @@ pub(crate) struct Create {
     description: Option<String>,
     user_id: Option<Uuid>,
     scopes: Vec<String>,
-    defaults: Option<Defaults>,
+    defaults: Option<ApiKeyDefaultsEdit>,
     expires_at: Option<Timestamp>,
     #[serde(default)]
-    rotation_policy: Edit<rotation::Policy>,
+    rotation_policy: Edit<rotation::RotationPolicyEdit>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     #[serde(default)]
-    max_parallel: Edit<Whole>,
+    max_parallel: Edit<WholeNumber>,
     #[serde(default)]
     mcp_access: Edit<McpReach>,
     #[serde(default)]
@@ -106,7 +108,7 @@ pub(crate) struct Create {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Defaults {
+pub(crate) struct ApiKeyDefaultsEdit {
     #[serde(default)]
     metadata: Edit<BTreeMap<String, String>>,
     #[serde(default)]
@@ -117,7 +119,7 @@ pub(crate) struct Defaults {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct ApiKeyPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -127,17 +129,17 @@ pub(crate) struct Patch {
     #[serde(default)]
     scopes: Edit<Vec<String>>,
     #[serde(default)]
-    defaults: Edit<Defaults>,
+    defaults: Edit<ApiKeyDefaultsEdit>,
     #[serde(default)]
     expires_at: Edit<Timestamp>,
     #[serde(default)]
-    rotation_policy: Edit<rotation::Policy>,
+    rotation_policy: Edit<rotation::RotationPolicyEdit>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     #[serde(default)]
-    max_parallel: Edit<Whole>,
+    max_parallel: Edit<WholeNumber>,
     #[serde(default)]
     mcp_access: Edit<McpReach>,
     #[serde(default)]
@@ -153,7 +155,7 @@ pub(crate) struct Patch {
 const MOST_EMAILS: usize = 20;
 
 /// The gateway mails them, or whoever hears the webhook; without either, an alert that nobody gets is worse than none.
-fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &Call) -> Result<(), Problem> {
+fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &AdminCall) -> Result<(), Problem> {
     match given {
         Edit::Keep => {}
         Edit::Clear => kept.clear(),
@@ -179,17 +181,17 @@ fn set_emails(given: Edit<Vec<String>>, kept: &mut Vec<String>, call: &Call) -> 
 }
 
 /// How many limits of each kind a key may have.
-const SHAPE: Shape = Shape { rates: 10, budgets: 1, seconds: true };
+const SHAPE: AllowedLimits = AllowedLimits { rates: 10, budgets: 1, seconds: true };
 
 impl Resource for ApiKey {
     const KIND: Kind = Kind::ApiKey;
     const NOUN: &'static str = "API key";
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewApiKey;
+    type Patch = ApiKeyPatch;
 
     /// Makes the row without its secret: hash and mask are put in by [`create`], the only place that sees the secret.
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewApiKey, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
         let mut defaults = KeyDefaults::default();
@@ -210,7 +212,7 @@ impl Resource for ApiKey {
             rotation_policy: None,
             transition: None,
             sealed_key: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             max_parallel: None,
             mcp_access: McpReach::default(),
             allowed_models: None,
@@ -226,12 +228,12 @@ impl Resource for ApiKey {
         let workspace = home.and_then(|w| snapshot.workspace(w));
         let enforced = workspace.and_then(|w| inherit(&mut doc, w, &snapshot, inherits, call.now));
         rotation::merge(&mut doc, input.rotation_policy, enforced, call.now)?;
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::None })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: ApiKeyPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -267,7 +269,7 @@ impl Resource for ApiKey {
         rotation::merge(&mut row.doc, input.rotation_policy, enforced, call.now)
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         check_person(row, around)?;
         check_bounds(row)?;
         let Some(name) = &row.doc.defaults.config_id else { return Ok(()) };
@@ -282,7 +284,7 @@ impl Resource for ApiKey {
         }
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let doc = &row.doc;
         let mut view = row.common("api-key");
         view.shift_remove("slug");
@@ -318,7 +320,7 @@ impl Resource for ApiKey {
         Value::Object(view)
     }
 
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         let scopes = match action {
             Action::Create => CREATE,
             Action::Read => READ,
@@ -337,11 +339,11 @@ impl Resource for ApiKey {
         actor.require(&scopes[column(kind)..=column(kind)])
     }
 
-    fn budgets(row: &Row<Self>) -> Option<(Holder, &Limits)> {
+    fn budgets(row: &ResourceRow<Self>) -> Option<(Holder, &ResourceLimits)> {
         Some((Holder::Key(KeyId(row.id)), &row.doc.limits))
     }
 
-    fn used_as(row: &Row<Self>) -> Option<KeyId> {
+    fn used_as(row: &ResourceRow<Self>) -> Option<KeyId> {
         Some(KeyId(row.id))
     }
 
@@ -352,12 +354,12 @@ impl Resource for ApiKey {
 }
 
 /// The cadence that user keys of a workspace are held to.
-fn cadence(kind: KeyKind, workspace: &Workspace, snapshot: &Snapshot) -> Option<u16> {
+fn cadence(kind: KeyKind, workspace: &WorkspaceEntry, snapshot: &Snapshot) -> Option<u16> {
     (kind == KeyKind::WorkspaceUser).then(|| snapshot.rotation_days(workspace)).flatten()
 }
 
 /// What a workspace gives to its user keys: a config, unless they have their own, and a cadence.
-fn inherit(doc: &mut ApiKey, from: &Workspace, snapshot: &Snapshot, config: bool, now: Timestamp) -> Option<u16> {
+fn inherit(doc: &mut ApiKey, from: &WorkspaceEntry, snapshot: &Snapshot, config: bool, now: Timestamp) -> Option<u16> {
     if doc.kind == KeyKind::WorkspaceUser && config {
         doc.defaults.config_id = from.user_key_config.map(|id| id.to_string());
     }
@@ -369,7 +371,7 @@ fn inherit(doc: &mut ApiKey, from: &Workspace, snapshot: &Snapshot, config: bool
 }
 
 /// An organisation key sends nothing to providers: there is nothing to count.
-fn check_bounds(row: &Row<ApiKey>) -> Result<(), Problem> {
+fn check_bounds(row: &ResourceRow<ApiKey>) -> Result<(), Problem> {
     if row.doc.kind == KeyKind::OrganisationService && !row.doc.limits.is_empty() {
         let field = if row.doc.limits.rate_limits.is_empty() { "usage_limits" } else { "rate_limits" };
         return Err(bad(field, "is of no use to an organisation key"));
@@ -378,7 +380,7 @@ fn check_bounds(row: &Row<ApiKey>) -> Result<(), Problem> {
 }
 
 /// A key of somebody may no more than that person, who must be of this workspace.
-fn check_person(row: &Row<ApiKey>, around: &WriteView<'_>) -> Result<(), Problem> {
+fn check_person(row: &ResourceRow<ApiKey>, around: &WriteView<'_>) -> Result<(), Problem> {
     let (Some(user), Some(home)) = (row.doc.user_id, row.workspace) else { return Ok(()) };
     let workspace = around.workspace(Some(home))?;
     let standing = around.snapshot.standing(UserId(user), workspace);
@@ -399,14 +401,14 @@ fn check_person(row: &Row<ApiKey>, around: &WriteView<'_>) -> Result<(), Problem
 pub(crate) fn for_user(
     app: &App,
     around: &WriteView<'_>,
-    workspace: &Workspace,
+    workspace: &WorkspaceEntry,
     user: UserId,
     scopes: Scopes,
-) -> Result<(Row<ApiKey>, String), Problem> {
+) -> Result<(ResourceRow<ApiKey>, String), Problem> {
     let secret = mint(KeyKind::WorkspaceUser.tag(), &app.bytes());
     let mut doc = ApiKey { user_id: Some(user.0), ..unbounded(KeyKind::WorkspaceUser, &secret, scopes) };
     inherit(&mut doc, workspace, &around.snapshot, true, app.now());
-    let mut row = Row::fresh(app, workspace.org, Some(workspace.id), Some(user.0), doc);
+    let mut row = ResourceRow::fresh(app, workspace.org, Some(workspace.id), Some(user.0), doc);
     "First key".clone_into(&mut row.name);
     Ok((row, secret))
 }
@@ -426,7 +428,7 @@ pub(crate) fn unbounded(kind: KeyKind, secret: &str, scopes: Scopes) -> ApiKey {
         rotation_policy: None,
         transition: None,
         sealed_key: None,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
         max_parallel: None,
         mcp_access: McpReach::default(),
         allowed_models: None,
@@ -465,7 +467,7 @@ pub(crate) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), 
     Ok(())
 }
 
-fn merge(stored: &mut KeyDefaults, given: Defaults) -> Result<(), Problem> {
+fn merge(stored: &mut KeyDefaults, given: ApiKeyDefaultsEdit) -> Result<(), Problem> {
     if let Some(metadata) = given.metadata.or_default() {
         check_metadata(&metadata)?;
         stored.metadata = metadata;
@@ -483,7 +485,7 @@ fn merge(stored: &mut KeyDefaults, given: Defaults) -> Result<(), Problem> {
 }
 
 /// The kind that the path names.
-fn asked(call: &Call) -> Result<KeyKind, Problem> {
+fn asked(call: &AdminCall) -> Result<KeyKind, Problem> {
     match (call.var("type"), call.var("sub_type")) {
         ("organisation", "service") => Ok(KeyKind::OrganisationService),
         ("workspace", "service") => Ok(KeyKind::WorkspaceService),
@@ -493,7 +495,7 @@ fn asked(call: &Call) -> Result<KeyKind, Problem> {
     }
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let kind = asked(&call)?;
     let mut body = call.body()?;
@@ -516,16 +518,16 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(made(&new.row, &key)).at(revision))
+    Ok(AdminReply::json(made(&new.row, &key)).at(revision))
 }
 
 /// The one time that its secret is shown.
-fn made(row: &Row<ApiKey>, secret: &str) -> Value {
+fn made(row: &ResourceRow<ApiKey>, secret: &str) -> Value {
     json!({"id": row.id, "key": secret, "object": "api-key"})
 }
 
 /// An Admin key that names no workspace sees the keys of the organisation and of all its workspaces.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
     let mut query = searched::<ApiKey>(&call, named.map(Some));
@@ -538,7 +540,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         let mut rows = collect::<ApiKey>(&call, query).await?;
         rows.retain(|row| call.actor.may(LIST[column(row.doc.kind)]));
         let data = told(paging.cut(&rows), &call).await?;
-        return Ok(Reply::json(ApiKey::listed(rows.len() as u64, data)));
+        return Ok(AdminReply::json(ApiKey::listed(rows.len() as u64, data)));
     }
     let total = if may_all {
         (query.page, query.page_size) = (paging.page, paging.size);
@@ -547,19 +549,19 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         Some(narrow(&call, named, paging, &mut query))
     };
     if total == Some(0) || (total.is_some() && query.ids.is_empty()) {
-        return Ok(Reply::json(ApiKey::listed(total.unwrap_or(0), Vec::new())));
+        return Ok(AdminReply::json(ApiKey::listed(total.unwrap_or(0), Vec::new())));
     }
     if let Some(total) = total {
         let rows = collect::<ApiKey>(&call, query).await?;
-        return Ok(Reply::json(ApiKey::listed(total, told(&rows, &call).await?)));
+        return Ok(AdminReply::json(ApiKey::listed(total, told(&rows, &call).await?)));
     }
     let page = call.app.directory.list(&query).await?;
-    Ok(Reply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call).await?)))
+    Ok(AdminReply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call).await?)))
 }
 
 /// Narrows a list for an actor who may list some kinds only: the store does not know kinds, the snapshot does. Leaves
 /// the ids of this page in `query` and returns how many there are in all.
-fn narrow(call: &Call, named: Option<WorkspaceId>, paging: Paging, query: &mut ResourceQuery) -> u64 {
+fn narrow(call: &AdminCall, named: Option<WorkspaceId>, paging: Paging, query: &mut ResourceQuery) -> u64 {
     let snapshot = call.snapshot();
     let shown = snapshot.keys().filter(|k| {
         let here = named.is_none_or(|w| k.workspace == Some(w));

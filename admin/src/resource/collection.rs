@@ -4,14 +4,14 @@
 mod declared;
 
 use super::shelf::{CREATE, DELETE, LIST, OWN, READ, UPDATE, is_found, named};
-use super::{NewRow, Resource, Row, Slug, collect, create, delete, everything, locate, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, create, delete, everything, locate, update};
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, bad, conflict};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::prompt::CollectionDocument;
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::{PromptShelf, Workspace};
+use gateway_domain::snapshot::{PromptShelf, WorkspaceEntry};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ const MOST: usize = 200;
 /// Collections within collections.
 const DEEPEST: usize = 8;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ONE: &str = "/collections/{id}";
     vec![
         authed(Method::GET, "/collections", LIST, "List the collections of a workspace, its own first", list).asks(&[
@@ -63,22 +63,22 @@ impl Resource for CollectionDocument {
     type Create = NewCollection;
     type Patch = CollectionPatch;
 
-    fn create(input: NewCollection, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewCollection, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let parent = input.parent_collection_id.map(|name| parent(call, home, &name)).transpose()?.flatten();
         let doc = Self { parent, rest: Map::new() };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("col-{}", call.app.tail::<8>())) })
     }
 
-    fn patch(row: &mut Row<Self>, input: CollectionPatch, _: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: CollectionPatch, _: &AdminCall) -> Result<(), Problem> {
         check_name("name", &input.name)?;
         row.name = input.name;
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let shelf = around.workspace(row.workspace)?.shelf();
         let holds = shelf.collection(&row.id.to_string()).is_some();
         if row.is_one_too_many(shelf.collections().len(), holds, MOST) {
@@ -94,7 +94,7 @@ impl Resource for CollectionDocument {
         Err(bad("parent_collection_id", format_args!("lies in {DEEPEST} collections already, which is the most")))
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let inside = inside(around.workspace(row.workspace)?.shelf(), Some(row.id));
         if inside.prompts + inside.collections == 0 {
             return Ok(());
@@ -103,7 +103,7 @@ impl Resource for CollectionDocument {
         Err(conflict(format!("the collection still holds {prompts} prompts and {collections} collections")))
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let snapshot = call.snapshot();
         let mut view = row.common("collection");
         let workspace = row.workspace.and_then(|w| snapshot.workspace(w));
@@ -114,13 +114,13 @@ impl Resource for CollectionDocument {
         Value::Object(view)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.shelf().collection(slug).is_some()
     }
 }
 
 /// `None`: the one that the workspace is.
-fn parent(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<Option<Uuid>, Problem> {
+fn parent(call: &AdminCall, home: Option<WorkspaceId>, name: &str) -> Result<Option<Uuid>, Problem> {
     let snapshot = call.snapshot();
     let workspace = home.and_then(|id| snapshot.workspace(id));
     if name == OWN || workspace.is_some_and(|w| w.id.to_string() == name) {
@@ -149,7 +149,7 @@ fn details(shelf: Option<&PromptShelf>, id: Option<Uuid>) -> Value {
 }
 
 /// The collection that a workspace is.
-fn own(workspace: &Workspace) -> Value {
+fn own(workspace: &WorkspaceEntry) -> Value {
     json!({
         "id": workspace.id,
         "object": "collection",
@@ -166,7 +166,7 @@ fn own(workspace: &Workspace) -> Value {
     })
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
     let within = call.query.text("parent_collection_id").map(|name| parent(&call, Some(home), name)).transpose()?;
@@ -178,10 +178,10 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let mut data: Vec<Value> = snapshot.workspace(home).filter(|_| first).map(|w| own(w)).into_iter().collect();
     data.extend(rows.iter().map(|row| CollectionDocument::view(row, &call)));
     let total = data.len() as u64;
-    Ok(Reply::json(CollectionDocument::listed(total, paging.cut(&data).to_vec())))
+    Ok(AdminReply::json(CollectionDocument::listed(total, paging.cut(&data).to_vec())))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let (snapshot, name) = (call.snapshot(), call.var("id"));
     let named = call.actor.home(&snapshot, call.query.text("workspace_id"));
     let by_id = name.parse().ok().and_then(|id| snapshot.workspace(id)).filter(|w| w.org == call.actor.org);
@@ -203,10 +203,10 @@ async fn show(call: Call) -> Result<Reply, Problem> {
         collect::<CollectionDocument>(&call, everything::<CollectionDocument>(&call, Some(Some(workspace)))).await?;
     rows.retain(|row| row.doc.parent == id);
     view["child_collections"] = rows.iter().map(|row| child(row, &call)).collect();
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }
 
-fn child(row: &Row<CollectionDocument>, call: &Call) -> Value {
+fn child(row: &ResourceRow<CollectionDocument>, call: &AdminCall) -> Value {
     let view = CollectionDocument::view(row, call);
     json!({
         "id": view["id"],

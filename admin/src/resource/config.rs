@@ -10,19 +10,19 @@ mod scopes;
 mod secrets;
 mod versions;
 
-use super::{NewRow, Resource, Row, Slug, delete, edit_with, get, insert_with, list};
+use super::{NewRow, Resource, ResourceRow, Slug, delete, edit_with, get, insert_with, list};
 use crate::change::WriteView;
-use crate::input::{Body, Edit, Flag};
+use crate::input::{Edit, Flag, JsonBody};
 use crate::problem::{Problem, bad, bad_config, conflict};
-use crate::route::{Call, Reply, Route, SEARCHED, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, SEARCHED, authed};
 use document::document;
-use gateway_domain::config::{Context, Problem as Broken, compile, managed_slugs, prompt_names};
+use gateway_domain::config::{ConfigProblem as Broken, Context, compile, managed_slugs, prompt_names};
 use gateway_domain::id::{ConfigId, KeyId, WorkspaceId};
 use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::resource::prompt::split_version;
 use gateway_domain::resource::{Kind, Stored, check_name};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::WorkspaceEntry;
 use http::Method;
 use scopes::{READ, UPDATE};
 use serde::Deserialize;
@@ -30,17 +30,17 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("configs.list")];
     const CREATE: &[Scope] = &[Scope::named("configs.create")];
     const DELETE: &[Scope] = &[Scope::named("configs.delete")];
     const ONE: &str = "/configs/{id}";
     let own = vec![
         authed(Method::GET, "/configs", LIST, "List the configs of a workspace", list::<SavedConfig>).asks(SEARCHED),
-        authed(Method::POST, "/configs", CREATE, "Save a config", create).takes::<Create>().and(&["workspace_id"]),
+        authed(Method::POST, "/configs", CREATE, "Save a config", create).takes::<NewConfig>().and(&["workspace_id"]),
         authed(Method::GET, ONE, READ, "Show a config by slug or id", get::<SavedConfig>).asks(&["workspace_id"]),
         authed(Method::PUT, ONE, UPDATE, "Change a config; a new document is a new version", update)
-            .takes::<Patch>()
+            .takes::<ConfigPatch>()
             .and(&["workspace_id"])
             .asks(&["workspace_id"]),
         authed(Method::DELETE, ONE, DELETE, "Delete a config that nothing defaults to", delete::<SavedConfig>)
@@ -51,7 +51,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewConfig {
     name: String,
     config: Value,
     #[serde(default, rename = "isDefault", alias = "is_default")]
@@ -60,7 +60,7 @@ pub(crate) struct Create {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct ConfigPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -75,21 +75,21 @@ impl Resource for SavedConfig {
     const KIND: Kind = Kind::Config;
     const NOUN: &'static str = "config";
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewConfig;
+    type Patch = ConfigPatch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewConfig, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let config = secrets::seal(document(input.config)?, None, &*call.app.vault)?;
         let author = Some(call.actor.key.0);
         let is_default = input.is_default.0;
         let doc = Self { config, is_default, version_id: call.app.id(), updated_by: author, rest: Map::new() };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, author, doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("pc-{}", call.app.tail::<8>())) })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: ConfigPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -109,7 +109,7 @@ impl Resource for SavedConfig {
     }
 
     /// Compiles the document and follows every `@slug` and guardrail, so that all problems come in one answer.
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
         let (held, most) = (workspace.configs().len(), around.app.quotas.configs);
         if row.is_one_too_many(held, workspace.config(&row.id.to_string()).is_some(), most) {
@@ -146,7 +146,7 @@ impl Resource for SavedConfig {
         if problems.is_empty() { Ok(()) } else { Err(bad_config(&problems)) }
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let id = row.id.to_string();
         let meant = |name: &str| name == row.slug || name == id;
         let defaults = around
@@ -169,7 +169,7 @@ impl Resource for SavedConfig {
         Err(conflict(format!("the config is the default of the API keys {}", users.join(", "))))
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mut view = row.common("config");
         view.insert("config".into(), secrets::masked(&row.doc.config, &*call.app.vault));
         view.insert("is_default".into(), u8::from(row.doc.is_default).into());
@@ -181,7 +181,7 @@ impl Resource for SavedConfig {
         Value::Object(view)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.config(slug).is_some()
     }
 
@@ -196,11 +196,11 @@ impl Resource for SavedConfig {
         Some(self.version_id)
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         both(json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id}))
     }
 
-    fn updated(row: &Row<Self>) -> Value {
+    fn updated(row: &ResourceRow<Self>) -> Value {
         both(json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id}))
     }
 
@@ -221,11 +221,11 @@ fn both(mut flat: Value) -> Value {
 }
 
 /// A workspace has one default at most: who becomes it takes its place.
-struct Place(Option<Row<SavedConfig>>);
+struct PreviousDefault(Option<ResourceRow<SavedConfig>>);
 
-impl Place {
+impl PreviousDefault {
     /// Who holds it now, where the body asks for it.
-    async fn of(call: &Call, body: &Body) -> Result<Self, Problem> {
+    async fn of(call: &AdminCall, body: &JsonBody) -> Result<Self, Problem> {
         let asked = ["isDefault", "is_default"].iter().any(|f| body.0.get(*f).is_some_and(|v| !v.is_null()));
         let named = body.0.get("workspace_id").and_then(Value::as_str).or_else(|| call.query.text("workspace_id"));
         let snapshot = call.snapshot();
@@ -237,10 +237,15 @@ impl Place {
         let holder = home.and_then(|w| snapshot.workspace(w)).and_then(|w| w.default_config()).map(|c| c.id);
         let Some(holder) = holder.filter(|_| asked) else { return Ok(Self(None)) };
         let found = call.app.directory.get(Kind::Config, call.actor.org, None, &holder.to_string()).await?;
-        Ok(Self(found.as_ref().map(Row::read).transpose()?))
+        Ok(Self(found.as_ref().map(ResourceRow::read).transpose()?))
     }
 
-    fn leave(self, new: &Row<SavedConfig>, around: &WriteView<'_>, call: &Call) -> Result<Vec<Stored>, Problem> {
+    fn leave(
+        self,
+        new: &ResourceRow<SavedConfig>,
+        around: &WriteView<'_>,
+        call: &AdminCall,
+    ) -> Result<Vec<Stored>, Problem> {
         let holder = around.workspace(new.workspace)?.default_config().map(|c| c.id);
         let Some(holder) = holder.filter(|h| new.doc.is_default && *h != ConfigId(new.id)) else {
             return Ok(Vec::new());
@@ -253,33 +258,33 @@ impl Place {
     }
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
-    let place = Place::of(&call, &body).await?;
-    let along = |row: &Row<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
+    let place = PreviousDefault::of(&call, &body).await?;
+    let along = |row: &ResourceRow<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
     let (row, revision) = insert_with(&call, body, along).await?;
-    Ok(Reply::json(SavedConfig::created(&row)).at(revision))
+    Ok(AdminReply::json(SavedConfig::created(&row)).at(revision))
 }
 
-async fn update(call: Call) -> Result<Reply, Problem> {
+async fn update(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
-    let place = Place::of(&call, &body).await?;
-    let along = |row: &Row<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
+    let place = PreviousDefault::of(&call, &body).await?;
+    let along = |row: &ResourceRow<SavedConfig>, around: &WriteView<'_>| place.leave(row, around, &call);
     let (row, revision) = edit_with(&call, body, along).await?;
-    Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
+    Ok(AdminReply::json(SavedConfig::updated(&row)).at(revision))
 }
 
 /// Saved configs of a workspace that ask a prompt, by its slug or its id.
-pub(crate) fn asking(workspace: &Workspace, slug: &str, id: &str) -> Vec<String> {
-    let asks = |c: &&Arc<gateway_domain::snapshot::SavedConfig>| {
+pub(crate) fn asking(workspace: &WorkspaceEntry, slug: &str, id: &str) -> Vec<String> {
+    let asks = |c: &&Arc<gateway_domain::snapshot::ConfigEntry>| {
         prompt_names(&c.config).iter().map(|named| split_version(&named.slug).0).any(|name| name == slug || name == id)
     };
     workspace.configs().filter(asks).take(10).map(|c| format!("`{}`", c.slug)).collect()
 }
 
 /// Saved configs of a workspace that name a managed provider, by its slug or its id.
-pub(crate) fn naming(workspace: &Workspace, slug: &str, id: &str) -> Vec<String> {
-    let names = |c: &&Arc<gateway_domain::snapshot::SavedConfig>| {
+pub(crate) fn naming(workspace: &WorkspaceEntry, slug: &str, id: &str) -> Vec<String> {
+    let names = |c: &&Arc<gateway_domain::snapshot::ConfigEntry>| {
         managed_slugs(&c.config).iter().any(|named| *named.slug == *slug || *named.slug == *id)
     };
     workspace.configs().filter(names).take(10).map(|c| format!("`{}`", c.slug)).collect()

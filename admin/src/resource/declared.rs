@@ -7,12 +7,12 @@ pub(crate) mod editions;
 pub(crate) mod names;
 pub(crate) mod secrets;
 
-use super::{NewRow, Resource, Row};
+use super::{NewRow, Resource, ResourceRow};
 use crate::app::App;
 use crate::change::WriteView;
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::{Kind, StoredVersion};
 use names::DeclaredNames;
@@ -53,13 +53,13 @@ pub(crate) trait Declared: Resource {
     const LEVEL: DeclaredLevel = DeclaredLevel::Workspace;
 
     /// All but its place, slug, name and status.
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem>;
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem>;
 
     /// What a declaration asks for, as a new row; where one is stored, what is no configuration comes from there.
-    fn assume(item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem>;
+    fn assume(item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem>;
 
     /// States of it that the history does not have yet.
-    fn history(row: &Row<Self>, before: Option<&Row<Self>>) -> Result<Vec<StoredVersion>, Problem> {
+    fn history(row: &ResourceRow<Self>, before: Option<&ResourceRow<Self>>) -> Result<Vec<StoredVersion>, Problem> {
         let known = before.and_then(|row| row.doc.version_id());
         if row.doc.version_id() == known {
             return Ok(Vec::new());
@@ -68,7 +68,7 @@ pub(crate) trait Declared: Resource {
     }
 
     /// Everything that it refers to is there, once all of the file is.
-    fn verify(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn verify(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         Self::check(row, around)
     }
 }
@@ -81,7 +81,7 @@ pub(crate) struct Declaration<R> {
     pub(crate) workspace: Option<WorkspaceId>,
     pub(crate) slug: String,
     pub(crate) name: String,
-    pub(crate) before: Option<Row<R>>,
+    pub(crate) before: Option<ResourceRow<R>>,
 }
 
 /// What declarations are written with.
@@ -94,7 +94,7 @@ pub(crate) struct Declaring<'a> {
 
 /// What they are read with. `call` knows everything that stands in the file before.
 pub(crate) struct Assuming<'a> {
-    pub(crate) call: &'a Call,
+    pub(crate) call: &'a AdminCall,
     pub(crate) names: &'a DeclaredNames,
     /// The document is read on the machine itself, by the operator, and not over the Admin API.
     pub(crate) by_operator: bool,
@@ -131,12 +131,12 @@ impl Assuming<'_> {
 
 impl<R: Declared> Declaration<R> {
     /// The row that the Admin API would make of the fields, with the name among them where it is read there.
-    pub(crate) fn create(&mut self, call: &Call, named: bool) -> Result<Row<R>, Problem> {
+    pub(crate) fn create(&mut self, call: &AdminCall, named: bool) -> Result<ResourceRow<R>, Problem> {
         let mut fields = std::mem::take(&mut self.fields);
         if named {
             fields.insert("name".to_owned(), self.name.as_str().into());
         }
-        let NewRow { mut row, .. } = R::create(Body(fields).read()?, self.workspace, call)?;
+        let NewRow { mut row, .. } = R::create(JsonBody(fields).read()?, self.workspace, call)?;
         row.slug.clone_from(&self.slug);
         row.name.clone_from(&self.name);
         Ok(row)
@@ -179,7 +179,7 @@ pub(crate) fn take<T: DeserializeOwned>(fields: &mut Map<String, Value>, name: &
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
             let one = Map::from_iter([(name.to_owned(), value)]);
-            let mut read: BTreeMap<String, T> = Body(one).read()?;
+            let mut read: BTreeMap<String, T> = JsonBody(one).read()?;
             Ok(read.remove(name))
         }
     }

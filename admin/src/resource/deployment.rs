@@ -4,11 +4,11 @@
 mod declared;
 
 use super::provider::{check_count, slug_of};
-use super::{NewRow, Resource, Row, Slug, collect, create, delete, locate, searched, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, create, delete, locate, searched, update};
 use crate::change::{Action, WriteView};
-use crate::input::{Body, Edit, Flag};
+use crate::input::{Edit, Flag, JsonBody};
 use crate::problem::{Problem, bad, conflict, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::metadata;
 use gateway_domain::node::SeenNode;
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 const MOST: usize = 100;
 const MOST_WORKSPACES: usize = 1_000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("deployments.list")];
     const CREATE: &[Scope] = &[Scope::named("deployments.create")];
     const READ: &[Scope] = &[Scope::named("deployments.read")];
@@ -105,7 +105,7 @@ impl Resource for Deployment {
     type Create = NewDeployment;
     type Patch = DeploymentPatch;
 
-    fn create(input: NewDeployment, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewDeployment, _home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let mut doc = Self {
             kind: read_kind(&input.kind)?,
@@ -117,14 +117,14 @@ impl Resource for Deployment {
         };
         merge(&mut doc.config, input.config.unwrap_or_default())?;
         check_labels(&doc)?;
-        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
         let slug = Slug::given("slug", input.slug)?;
         let slug = slug.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "deployment")));
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: DeploymentPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: DeploymentPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -151,7 +151,7 @@ impl Resource for Deployment {
         check_labels(&row.doc)
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
         let held = org.deployments().len();
         if row.is_one_too_many(held, org.deployment(&row.id.to_string()).is_some(), MOST) {
@@ -160,7 +160,7 @@ impl Resource for Deployment {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, _call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _call: &AdminCall) -> Value {
         let doc = &row.doc;
         let mut view = row.common("deployment");
         view.shift_remove("workspace_id");
@@ -178,7 +178,7 @@ impl Resource for Deployment {
     }
 
     /// Only who makes one is told how its nodes are started.
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "values": chart_values(&row.slug)})
     }
 
@@ -199,7 +199,7 @@ fn chart_values(slug: &str) -> String {
 }
 
 /// A deployment is active while a node of it is heard of, and was synced when one last said which state it serves by.
-fn told(row: &Row<Deployment>, nodes: &[SeenNode], call: &Call) -> Value {
+fn told(row: &ResourceRow<Deployment>, nodes: &[SeenNode], call: &AdminCall) -> Value {
     let ours: Vec<&SeenNode> = nodes.iter().filter(|seen| seen.node.deployment == row.slug).collect();
     let live = ours.iter().filter(|seen| seen.is_live()).count();
     let synced: Option<Timestamp> = ours.iter().map(|seen| seen.seen_at).max();
@@ -210,13 +210,13 @@ fn told(row: &Row<Deployment>, nodes: &[SeenNode], call: &Call) -> Value {
     view
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<Deployment>(&call, None, Action::Read).await?;
     let nodes = call.app.roster.nodes().await?;
-    Ok(Reply::json(told(&row, &nodes, &call)))
+    Ok(AdminReply::json(told(&row, &nodes, &call)))
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let kinds = [DeploymentKind::Production.name(), DeploymentKind::NonProduction.name()];
     let kind = call.query.one_of("type", &kinds)?.and_then(DeploymentKind::parse);
     let paging = call.query.paging()?;
@@ -226,7 +226,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let start = usize::try_from(paging.page.saturating_mul(paging.size)).unwrap_or(usize::MAX);
     let page = rows.iter().skip(start).take(usize::try_from(paging.size).unwrap_or(usize::MAX));
     let data = page.map(|row| told(row, &nodes, &call)).collect();
-    Ok(Reply::json(Deployment::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(Deployment::listed(rows.len() as u64, data)))
 }
 
 fn read_kind(name: &str) -> Result<DeploymentKind, Problem> {
@@ -235,7 +235,7 @@ fn read_kind(name: &str) -> Result<DeploymentKind, Problem> {
 
 /// Absent keeps, null clears.
 fn merge(config: &mut DeploymentConfig, given: Map<String, Value>) -> Result<(), Problem> {
-    let given: GivenConfig = Body(given).read_under("config.")?;
+    let given: GivenConfig = JsonBody(given).read_under("config.")?;
     match given.block_inline_config {
         Edit::Keep => {}
         Edit::Clear => config.block_inline_config = false,
@@ -264,7 +264,7 @@ fn check_labels(doc: &Deployment) -> Result<(), Problem> {
 fn workspaces(
     all: Option<bool>,
     listed: Option<Vec<String>>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Option<Vec<WorkspaceId>>, Problem> {
     const FIELD: &str = "allowed_workspaces";
     let listed = match (all, listed) {

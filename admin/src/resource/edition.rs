@@ -1,10 +1,10 @@
 //! What prompts and partials share: versions that are numbered, kept for good, and put in force by a change of their own.
 
-use super::{NumberedState, Resource, Row, locate};
+use super::{NumberedState, Resource, ResourceRow, locate};
 use crate::change::{Action, WriteView, audit};
-use crate::input::Whole;
+use crate::input::WholeNumber;
 use crate::problem::{Problem, bad, conflict, internal, missing};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::StoredVersion;
 use gateway_domain::resource::edition::{Edition, Editions, MOST_KEPT_BYTES};
@@ -26,7 +26,7 @@ pub(super) struct KeptVersion<T> {
 }
 
 /// A new state, made now.
-pub(super) fn edition<T>(call: &Call, description: String, content: T) -> Edition<T> {
+pub(super) fn edition<T>(call: &AdminCall, description: String, content: T) -> Edition<T> {
     Edition { id: call.app.id(), created_at: call.now, author: Some(call.actor.key.0), description, content }
 }
 
@@ -52,8 +52,8 @@ pub(super) fn state<T: Serialize>(editions: &Editions<T>) -> Option<NumberedStat
 
 /// Newest first.
 pub(super) async fn history<R: HasEditions>(
-    call: &Call,
-    row: &Row<R>,
+    call: &AdminCall,
+    row: &ResourceRow<R>,
 ) -> Result<Vec<KeptVersion<R::Content>>, Problem> {
     let stored = call.app.history.versions(R::KIND.name(), row.id).await?;
     let mut all = stored.iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -73,7 +73,10 @@ pub(super) fn pick<T>(versions: Vec<KeptVersion<T>>, name: &str) -> Result<KeptV
 }
 
 /// The one that the query names, else the one in force.
-pub(super) async fn asked<R: HasEditions>(call: &Call, row: &Row<R>) -> Result<KeptVersion<R::Content>, Problem> {
+pub(super) async fn asked<R: HasEditions>(
+    call: &AdminCall,
+    row: &ResourceRow<R>,
+) -> Result<KeptVersion<R::Content>, Problem> {
     let editions = row.doc.editions();
     match call.query.text("version") {
         Some(name) => pick(history(call, row).await?, name),
@@ -87,11 +90,11 @@ pub(super) async fn asked<R: HasEditions>(call: &Call, row: &Row<R>) -> Result<K
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewDefault {
-    version: Whole,
+    version: WholeNumber,
 }
 
 /// Puts a version in force under the bare name.
-pub(super) async fn publish<R: HasEditions>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn publish<R: HasEditions>(call: AdminCall) -> Result<AdminReply, Problem> {
     let (seen, mut body) = (call.snapshot().revision, call.body()?);
     let told = body.0.clone();
     let given = body.take_text("workspace_id")?;
@@ -105,12 +108,12 @@ pub(super) async fn publish<R: HasEditions>(call: Call) -> Result<Reply, Problem
 
 /// Changes which versions are in force, and nothing of what they say.
 pub(super) async fn change<R: HasEditions>(
-    call: &Call,
-    row: Row<R>,
+    call: &AdminCall,
+    row: ResourceRow<R>,
     seen: i64,
     told: Map<String, Value>,
     act: impl FnOnce(&mut Editions<R::Content>) -> bool + Send,
-) -> Result<Reply, Problem> {
+) -> Result<AdminReply, Problem> {
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         fits(act(row.doc.editions_mut()))?;
@@ -121,7 +124,7 @@ pub(super) async fn change<R: HasEditions>(
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// What stands in a list of versions for one that is in force under the bare name, and for the others.

@@ -1,10 +1,10 @@
 //! Which workspaces are free of the guardrails that the organisation gives to all, by direction.
 
-use super::{Row, check_organisation, collect, everything};
+use super::{ResourceRow, check_organisation, collect, everything};
 use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::guardrail::Exclusions;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Workspaces that one body may name.
 const MOST: usize = 1000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("organisation_exclusions.list")];
     const UPDATE: &[Scope] = &[Scope::named("organisation_exclusions.update")];
     const INPUT: &str = "/workspace-exclusions/input-guardrails";
@@ -83,7 +83,7 @@ const fn yes() -> Flag {
     Flag(true)
 }
 
-async fn shown(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
+async fn shown(call: AdminCall, side: ExclusionSide) -> Result<AdminReply, Problem> {
     if call.query.text("organisation_id").is_some_and(|id| id != call.actor.org.to_string()) {
         return Err(missing("organisation"));
     }
@@ -96,19 +96,19 @@ async fn shown(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
         .iter()
         .map(|w| json!({"object": "workspace-exclusion", "workspace_id": w.id, "slug": *w.slug, "name": *w.name, "excluded": true}))
         .collect();
-    Ok(Reply::json(json!({"object": "list", "total": excluded.len(), "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": excluded.len(), "data": data})))
 }
 
 fn excluded<'s>(
     snapshot: &'s Snapshot,
-    call: &Call,
+    call: &AdminCall,
     side: ExclusionSide,
-) -> impl Iterator<Item = &'s Arc<snapshot::Workspace>> {
+) -> impl Iterator<Item = &'s Arc<snapshot::WorkspaceEntry>> {
     let org = call.actor.org;
     snapshot.workspaces().filter(move |w| w.org == org && side.of(w.exclusions))
 }
 
-async fn update(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
+async fn update(call: AdminCall, side: ExclusionSide) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
     let told = body.0.clone();
@@ -129,18 +129,22 @@ async fn update(call: Call, side: ExclusionSide) -> Result<Reply, Problem> {
             batch.rows.push(row.stored()?);
         }
         batch.audit = batch.rows.iter().map(|row| audit(&call, Action::Update, row, &told)).collect();
-        let meanwhile = |w: &snapshot::Workspace| !wanted.contains_key(&w.id);
+        let meanwhile = |w: &snapshot::WorkspaceEntry| !wanted.contains_key(&w.id);
         if change.override_existing.0 && excluded(&around.snapshot, &call, side).any(|w| meanwhile(w)) {
             return Err(conflict("another workspace was excluded meanwhile: try again"));
         }
         Ok(batch)
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Every workspace that the change is about, and whether it is to be excluded.
-fn wanted(change: &ExclusionChange, call: &Call, side: ExclusionSide) -> Result<BTreeMap<WorkspaceId, bool>, Problem> {
+fn wanted(
+    change: &ExclusionChange,
+    call: &AdminCall,
+    side: ExclusionSide,
+) -> Result<BTreeMap<WorkspaceId, bool>, Problem> {
     if change.workspaces.len() > MOST {
         return Err(bad("workspaces", format_args!("must have at most {MOST} entries")));
     }
@@ -162,7 +166,10 @@ fn wanted(change: &ExclusionChange, call: &Call, side: ExclusionSide) -> Result<
     Ok(named)
 }
 
-async fn rows(call: &Call, ids: impl Iterator<Item = WorkspaceId>) -> Result<Vec<Row<Workspace>>, Problem> {
+async fn rows(
+    call: &AdminCall,
+    ids: impl Iterator<Item = WorkspaceId>,
+) -> Result<Vec<ResourceRow<Workspace>>, Problem> {
     let ids: Vec<_> = ids.map(|id| id.0).collect();
     let mut rows = Vec::with_capacity(ids.len());
     for ids in ids.chunks(1000) {

@@ -11,18 +11,18 @@ mod versions;
 
 pub(crate) use usage::{KnownGuardrails, broken_with};
 
-use super::{NewRow, Resource, Row, Slug, create, delete, get, searched, update};
+use super::{NewRow, Resource, ResourceRow, Slug, create, delete, get, searched, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::problem::{Problem, bad, bad_guardrail, conflict, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::ResourceQuery;
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::{Org, Workspace};
-use gateway_guardrails::definition::{self, Setup};
+use gateway_domain::snapshot::{Org, WorkspaceEntry};
+use gateway_guardrails::definition::{self, CompileContext};
 use http::Method;
 use scopes::{CREATE, DELETE, LIST, READ, UPDATE};
 use serde::Deserialize;
@@ -37,7 +37,7 @@ const MOST_IDS: usize = 1000;
 /// Bytes of the checks and actions of one guardrail.
 const LARGEST: usize = 1 << 20;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ONE: &str = "/guardrails/{id}";
     let own = vec![
         authed(Method::GET, "/guardrails", LIST, "List guardrails of a workspace or of the organisation", list)
@@ -87,7 +87,7 @@ impl Resource for GuardrailDocument {
     type Create = NewGuardrail;
     type Patch = GuardrailPatch;
 
-    fn create(input: NewGuardrail, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewGuardrail, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_size(&input.checks, &input.actions)?;
         let sealed = secrets::seal(input.checks, None, &*call.app.vault)?;
@@ -100,12 +100,12 @@ impl Resource for GuardrailDocument {
             updated_by: author,
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, author, doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, author, doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("pg-{}", call.app.tail::<8>())) })
     }
 
-    fn patch(row: &mut Row<Self>, input: GuardrailPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: GuardrailPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -133,7 +133,7 @@ impl Resource for GuardrailDocument {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let org = around.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
         check_runs(&row.slug, &row.doc, org, around)?;
         if row.status == "archived" {
@@ -154,7 +154,7 @@ impl Resource for GuardrailDocument {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let mut users = usage::users(row, &around.snapshot);
         if users.is_empty() {
             return Ok(());
@@ -163,7 +163,7 @@ impl Resource for GuardrailDocument {
         Err(conflict(format!("the guardrail is used by {}", users.join(", "))))
     }
 
-    fn view(row: &Row<Self>, _call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _call: &AdminCall) -> Value {
         let mut view = brief(row);
         view.insert("checks".into(), told_checks(&row.doc.checks));
         view.insert("actions".into(), told_actions(&row.doc.actions));
@@ -171,7 +171,7 @@ impl Resource for GuardrailDocument {
     }
 
     /// Each level asks for its own scope.
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         let scopes = match action {
             Action::Create => CREATE,
             Action::Read => READ,
@@ -181,7 +181,7 @@ impl Resource for GuardrailDocument {
         actor.require(if row.workspace.is_some() { &scopes[..1] } else { &scopes[1..] })
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.guardrails().any(|g| *g.slug == *slug)
     }
 
@@ -199,11 +199,11 @@ impl Resource for GuardrailDocument {
         Some(self.version_id)
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id})
     }
 
-    fn updated(row: &Row<Self>) -> Value {
+    fn updated(row: &ResourceRow<Self>) -> Value {
         Self::created(row)
     }
 }
@@ -223,11 +223,11 @@ fn check_runs(slug: &str, doc: &GuardrailDocument, org: &Org, around: &WriteView
     let open = |sealed: &str| around.app.vault.open(sealed).map_err(|_| "cannot be opened".to_owned());
     let checks = doc.opened(&open).map_err(|why| bad("checks", why))?;
     let credentials = |namespace: &str| credentials_of(org, namespace);
-    let setup = Setup { credentials: &credentials, trusted: &around.app.trusted };
+    let setup = CompileContext { credentials: &credentials, trusted: &around.app.trusted };
     definition::saved(slug, &checks, &doc.actions, &setup).map(|_| ()).map_err(|problems| bad_guardrail(&problems))
 }
 
-fn brief(row: &Row<GuardrailDocument>) -> Map<String, Value> {
+fn brief(row: &ResourceRow<GuardrailDocument>) -> Map<String, Value> {
     let mut view = row.common("guardrail");
     view.insert("owner_id".into(), json!(row.owner));
     view.insert("updated_by".into(), json!(row.doc.updated_by));
@@ -236,7 +236,7 @@ fn brief(row: &Row<GuardrailDocument>) -> Map<String, Value> {
 }
 
 /// Lists the guardrails of one level: the organisation's where only that is named.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let (workspace, organisation) = (call.query.text("workspace_id"), call.query.text("organisation_id"));
     if organisation.is_some_and(|id| id != call.actor.org.to_string()) {
         return Err(missing("organisation"));
@@ -260,7 +260,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let searched = searched::<GuardrailDocument>(&call, Some(shelf));
     let query = ResourceQuery { ids, status, page: paging.page, page_size: paging.size, ..searched };
     let page = call.app.directory.list(&query).await?;
-    let rows: Vec<Row<GuardrailDocument>> = page.rows.iter().map(Row::read).collect::<Result<_, _>>()?;
+    let rows: Vec<ResourceRow<GuardrailDocument>> =
+        page.rows.iter().map(ResourceRow::read).collect::<Result<_, _>>()?;
     let data = rows.iter().map(|row| Value::Object(brief(row))).collect();
-    Ok(Reply::json(GuardrailDocument::listed(page.total, data)))
+    Ok(AdminReply::json(GuardrailDocument::listed(page.total, data)))
 }

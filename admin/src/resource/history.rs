@@ -6,12 +6,12 @@ use super::integration::{self, settings};
 use super::policy;
 use super::provider::check_future;
 use super::versions::{VersionWanted, pick, versions};
-use super::{Resource, Row, locate, told};
+use super::{Resource, ResourceRow, locate, told};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::history;
 use crate::problem::{Problem, bad, forbidden, internal, missing};
-use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, PAGES, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::StoredVersion;
 use gateway_domain::resource::api_key::ApiKey;
@@ -36,7 +36,7 @@ macro_rules! paths {
     };
 }
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     let keys = HistoryScopes { read: api_key::READ, update: api_key::UPDATE };
     let integrations = HistoryScopes { read: integration::READ, update: integration::UPDATE };
     let policies = HistoryScopes { read: policy::READ, update: policy::UPDATE };
@@ -47,7 +47,7 @@ pub(crate) fn routes() -> Vec<Route> {
     all
 }
 
-fn of_kind<R: HasHistory>([all, one, back_to]: HistoryPaths, scopes: &HistoryScopes) -> Vec<Route> {
+fn of_kind<R: HasHistory>([all, one, back_to]: HistoryPaths, scopes: &HistoryScopes) -> Vec<AdminRoute> {
     vec![
         authed(Method::GET, all, scopes.read, "List what it was, newest first", list::<R>).asks(PAGES),
         authed(Method::GET, one, scopes.read, "Show what it was, by number or id of the version", show::<R>).asks(HERE),
@@ -61,11 +61,11 @@ fn of_kind<R: HasHistory>([all, one, back_to]: HistoryPaths, scopes: &HistorySco
 /// A kind whose rows are kept as they change.
 pub(super) trait HasHistory: Resource {
     /// Whether this actor may make `before` what `row` is: no more than by a change field by field.
-    fn may_restore(before: &Row<Self>, row: &Row<Self>, call: &Call) -> Result<(), Problem>;
+    fn may_restore(before: &ResourceRow<Self>, row: &ResourceRow<Self>, call: &AdminCall) -> Result<(), Problem>;
 }
 
 impl HasHistory for ApiKey {
-    fn may_restore(before: &Row<Self>, row: &Row<Self>, call: &Call) -> Result<(), Problem> {
+    fn may_restore(before: &ResourceRow<Self>, row: &ResourceRow<Self>, call: &AdminCall) -> Result<(), Problem> {
         let (was, is) = (&before.doc, &row.doc);
         if was.scopes != is.scopes {
             granted(is.kind, is.scopes.names().to_vec(), &call.actor)?;
@@ -90,34 +90,39 @@ impl HasHistory for ApiKey {
 }
 
 impl HasHistory for Integration {
-    fn may_restore(_before: &Row<Self>, row: &Row<Self>, call: &Call) -> Result<(), Problem> {
+    fn may_restore(_before: &ResourceRow<Self>, row: &ResourceRow<Self>, call: &AdminCall) -> Result<(), Problem> {
         settings::check_family(&row.doc, row.workspace, call)
     }
 }
 
 impl HasHistory for RateLimitPolicy {
-    fn may_restore(before: &Row<Self>, _row: &Row<Self>, call: &Call) -> Result<(), Problem> {
+    fn may_restore(before: &ResourceRow<Self>, _row: &ResourceRow<Self>, call: &AdminCall) -> Result<(), Problem> {
         call.actor.require_limits(before.owner == Some(call.actor.key.0))
     }
 }
 
 impl HasHistory for UsageLimitPolicy {
-    fn may_restore(before: &Row<Self>, _row: &Row<Self>, call: &Call) -> Result<(), Problem> {
+    fn may_restore(before: &ResourceRow<Self>, _row: &ResourceRow<Self>, call: &AdminCall) -> Result<(), Problem> {
         call.actor.require_limits(before.owner == Some(call.actor.key.0))
     }
 }
 
 /// The row as it was, with what its history leaves alone as it is.
-fn as_it_was<R: Resource>(row: &Row<R>, version: &StoredVersion) -> Result<Row<R>, Problem> {
+fn as_it_was<R: Resource>(row: &ResourceRow<R>, version: &StoredVersion) -> Result<ResourceRow<R>, Problem> {
     let now = serde_json::to_value(&row.doc).map_err(internal)?;
     let kept = history::restored(R::KIND, &now, version).ok_or_else(|| internal("a version that cannot be read"))?;
     let doc = serde_json::from_value(kept.document).map_err(internal)?;
-    Ok(Row { name: kept.name, doc, ..row.clone() })
+    Ok(ResourceRow { name: kept.name, doc, ..row.clone() })
 }
 
-async fn views<R: HasHistory>(call: &Call, row: &Row<R>, of: &[StoredVersion]) -> Result<Vec<Value>, Problem> {
-    let dated = |v: &StoredVersion| Ok(Row { version: v.version, updated_at: v.created_at, ..as_it_was(row, v)? });
-    let rows = of.iter().map(dated).collect::<Result<Vec<Row<R>>, Problem>>()?;
+async fn views<R: HasHistory>(
+    call: &AdminCall,
+    row: &ResourceRow<R>,
+    of: &[StoredVersion],
+) -> Result<Vec<Value>, Problem> {
+    let dated =
+        |v: &StoredVersion| Ok(ResourceRow { version: v.version, updated_at: v.created_at, ..as_it_was(row, v)? });
+    let rows = of.iter().map(dated).collect::<Result<Vec<ResourceRow<R>>, Problem>>()?;
     let states = told(&rows, call).await?;
     let view = |(version, state): (&StoredVersion, Value)| {
         json!({
@@ -132,23 +137,23 @@ async fn views<R: HasHistory>(call: &Call, row: &Row<R>, of: &[StoredVersion]) -
     Ok(of.iter().zip(states).map(view).collect())
 }
 
-async fn list<R: HasHistory>(call: Call) -> Result<Reply, Problem> {
+async fn list<R: HasHistory>(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let versions = versions(&call, R::KIND, row.id).await?;
     let data = views(&call, &row, paging.cut(&versions)).await?;
-    Ok(Reply::json(json!({ "object": "list", "total": versions.len(), "data": data })))
+    Ok(AdminReply::json(json!({ "object": "list", "total": versions.len(), "data": data })))
 }
 
-async fn show<R: HasHistory>(call: Call) -> Result<Reply, Problem> {
+async fn show<R: HasHistory>(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let versions = versions(&call, R::KIND, row.id).await?;
     let found = pick(&versions, call.var("version")).ok_or_else(|| missing("version"))?;
     let view = views(&call, &row, std::slice::from_ref(found)).await?.pop();
-    Ok(Reply::json(view.unwrap_or_default()))
+    Ok(AdminReply::json(view.unwrap_or_default()))
 }
 
-async fn back<R: HasHistory>(call: Call) -> Result<Reply, Problem> {
+async fn back<R: HasHistory>(call: AdminCall) -> Result<AdminReply, Problem> {
     let (seen, mut body) = (call.snapshot().revision, call.body()?);
     let request = body.0.clone();
     let given = body.take_text("workspace_id")?;
@@ -172,5 +177,5 @@ async fn back<R: HasHistory>(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let row = done.ok_or_else(|| missing(R::NOUN))?;
-    Ok(Reply::json(json!({ "id": row.id, "version": row.version })).at(revision))
+    Ok(AdminReply::json(json!({ "id": row.id, "version": row.version })).at(revision))
 }

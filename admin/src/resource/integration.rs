@@ -13,18 +13,18 @@ pub(super) mod trial;
 pub(super) use scopes::{READ, UPDATE};
 
 use super::provider::{AUTO, slug_of, tagged};
-use super::{NewRow, Resource, Row, Slug, collect, draft, edit, everything, get, locate, searched};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, draft, edit, everything, get, locate, searched};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::catalog::ended;
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::integration::{Access, Configurations, Integration, Models};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, Stored, check_name};
 use http::Method;
@@ -33,18 +33,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     let own = vec![
         authed(Method::GET, "/integrations", LIST, "List integrations of the organisation and the workspace", list)
             .asks(&["type", "workspace_id", "search", "current_page", "page_size"]),
         authed(Method::POST, "/integrations", CREATE, "Connect a provider family with its credential", create)
-            .takes::<Create>()
+            .takes::<NewIntegration>()
             .and(&["workspace_id", "create_default_provider", "default_provider_slug"])
             .asks(trial::TRIED),
         authed(Method::GET, "/integrations/{id}", READ, "Show an integration by slug or id", get::<Integration>)
             .asks(HERE),
         authed(Method::PUT, "/integrations/{id}", UPDATE, "Change an integration or its credential", update)
-            .takes::<Patch>()
+            .takes::<IntegrationPatch>()
             .asks(&["workspace_id", "test", "test_model"]),
         authed(
             Method::DELETE,
@@ -60,7 +60,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewIntegration {
     name: String,
     slug: Option<String>,
     ai_provider_id: String,
@@ -76,7 +76,7 @@ pub(crate) struct Create {
 
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct IntegrationPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -98,10 +98,10 @@ impl Resource for Integration {
     const NOUN: &'static str = "integration";
     const SHARED: bool = true;
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewIntegration;
+    type Patch = IntegrationPatch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewIntegration, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let (sealed_key, masked_key) = settings::credential(input.key, None, call)?.unzip();
         let mut doc = Self {
@@ -120,14 +120,14 @@ impl Resource for Integration {
         mappings::merge(&mut doc, input.secret_mappings, call)?;
         settings::check_family(&doc, home, call)?;
         pricing::adjust(&mut doc.price_factors, input.pricing_adjustments)?;
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug =
             Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "integration")));
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: IntegrationPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -152,11 +152,11 @@ impl Resource for Integration {
         settings::check_family(&row.doc, row.workspace, call)
     }
 
-    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(_row: &ResourceRow<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mut view = brief(row);
         let snapshot = call.snapshot();
         let workspaces = snapshot.workspaces().filter(|w| w.org == row.org && row.doc.access.allow(w.id)).count();
@@ -180,7 +180,7 @@ impl Resource for Integration {
     }
 
     /// Those of the organisation ask for the organisation's scope, those of a workspace for either.
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         let either = match action {
             Action::Create => CREATE,
             Action::Read => READ,
@@ -207,7 +207,7 @@ fn notice(doc: &Integration) -> Option<&'static str> {
     ended(&doc.ai_provider_id).filter(|_| doc.configurations.custom_host.is_none()).map(|service| service.says)
 }
 
-fn brief(row: &Row<Integration>) -> Map<String, Value> {
+fn brief(row: &ResourceRow<Integration>) -> Map<String, Value> {
     let mut view = row.common("integration");
     view.insert("ai_provider_id".into(), row.doc.ai_provider_id.as_str().into());
     view.insert("description".into(), json!(row.doc.description));
@@ -217,7 +217,7 @@ fn brief(row: &Row<Integration>) -> Map<String, Value> {
 }
 
 /// Two shelves at once, so the pages are cut here: integrations are few.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let kind = call.query.one_of("type", &["workspace", "organisation", "all"])?.unwrap_or("all");
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
@@ -227,7 +227,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let shelf = named.map(Some).filter(|_| kind == "workspace");
     let rows = collect::<Integration>(&call, searched::<Integration>(&call, shelf)).await?;
     let shared = call.actor.require(&LIST[..1]).is_ok() && kind != "workspace";
-    let shown = |r: &&Row<Integration>| match r.workspace {
+    let shown = |r: &&ResourceRow<Integration>| match r.workspace {
         None => shared,
         Some(own) => kind != "organisation" && named.is_none_or(|w| w == own),
     };
@@ -235,13 +235,13 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let start = usize::try_from(paging.page * paging.size).unwrap_or(usize::MAX);
     let page = rows.iter().skip(start).take(usize::try_from(paging.size).unwrap_or(usize::MAX));
     let data = page.map(|row| Value::Object(brief(row))).collect();
-    Ok(Reply::json(Integration::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(Integration::listed(rows.len() as u64, data)))
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
-    let wanted = Wanted::take(&mut body.0)?;
+    let wanted = DefaultProvider::take(&mut body.0)?;
     let (mut new, told) = draft::<Integration>(&call, body)?;
     trial::before_saving(&call, &new.row).await?;
     new.settle(&call).await?;
@@ -261,23 +261,23 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(Integration::created(&new.row)).at(revision))
+    Ok(AdminReply::json(Integration::created(&new.row)).at(revision))
 }
 
-async fn update(call: Call) -> Result<Reply, Problem> {
+async fn update(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     trial::before_change(&call, &body).await?;
     let (row, revision) = edit::<Integration>(&call, body).await?;
-    Ok(Reply::json(Integration::updated(&row)).at(revision))
+    Ok(AdminReply::json(Integration::updated(&row)).at(revision))
 }
 
 /// The managed provider that comes with a new integration.
-struct Wanted {
+struct DefaultProvider {
     make: bool,
     slug: Option<Slug>,
 }
 
-impl Wanted {
+impl DefaultProvider {
     fn take(body: &mut Map<String, Value>) -> Result<Self, Problem> {
         let make = match body.shift_remove("create_default_provider") {
             None | Some(Value::Null) => true,
@@ -291,7 +291,7 @@ impl Wanted {
         Ok(Self { make, slug })
     }
 
-    fn provider(self, call: &Call, of: &Row<Integration>) -> Result<Option<NewRow<Provider>>, Problem> {
+    fn provider(self, call: &AdminCall, of: &ResourceRow<Integration>) -> Result<Option<NewRow<Provider>>, Problem> {
         if !self.make {
             return Ok(None);
         }
@@ -302,18 +302,18 @@ impl Wanted {
             integration_id: IntegrationId(of.id),
             note: None,
             expires_at: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             max_parallel: None,
             rest,
         };
-        let mut row = Row::fresh(&call.app, of.org, Some(home), Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, of.org, Some(home), Some(call.actor.key.0), doc);
         row.name.clone_from(&of.name);
         let slug = self.slug.unwrap_or_else(|| Slug::Derived(of.slug.clone()));
         Ok(Some(NewRow { row, slug }))
     }
 }
 
-async fn delete(call: Call) -> Result<Reply, Problem> {
+async fn delete(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Delete).await?;
     let auto = made_along(&call, &row).await?;
@@ -328,11 +328,11 @@ async fn delete(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Providers that were made with this integration and never touched since.
-async fn made_along(call: &Call, row: &Row<Integration>) -> Result<Vec<Row<Provider>>, Problem> {
+async fn made_along(call: &AdminCall, row: &ResourceRow<Integration>) -> Result<Vec<ResourceRow<Provider>>, Problem> {
     let snapshot = call.snapshot();
     let ours = snapshot.workspaces().filter(|w| w.org == row.org).flat_map(|w| w.providers());
     let ids: Vec<_> = ours.filter(|p| p.integration.0 == row.id).map(|p| p.id.0).collect();
@@ -348,10 +348,10 @@ async fn made_along(call: &Call, row: &Row<Integration>) -> Result<Vec<Row<Provi
 /// Those of `auto` that still borrow from the integration. Any other that does, or that a config names, is
 /// in the way.
 fn providers_of(
-    row: &Row<Integration>,
+    row: &ResourceRow<Integration>,
     around: &WriteView<'_>,
-    auto: &[Row<Provider>],
-) -> Result<Vec<Row<Provider>>, Problem> {
+    auto: &[ResourceRow<Provider>],
+) -> Result<Vec<ResourceRow<Provider>>, Problem> {
     let (mut along, mut blocking) = (Vec::new(), Vec::new());
     for workspace in around.snapshot.workspaces().filter(|w| w.org == row.org) {
         for provider in workspace.providers().filter(|p| p.integration.0 == row.id) {

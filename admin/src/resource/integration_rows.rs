@@ -1,11 +1,11 @@
 //! Integrations with MCP servers and with agents as rows at two levels: some of the organisation, some of a workspace. Which
 //! of them somebody sees, who may change them, and that none goes that somebody uses.
 
-use super::{Resource, Row, collect, everything};
+use super::{Resource, ResourceRow, collect, everything};
 use crate::actor::Actor;
 use crate::change::Action;
 use crate::problem::{Problem, conflict, missing};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::scope::Scope;
 use serde_json::{Value, json};
 
@@ -29,16 +29,16 @@ impl ActionScopes {
 }
 
 /// Those of the organisation ask for the organisation's scope, those of a workspace for either.
-pub(super) fn allow<R: Resource>(row: &Row<R>, actor: &Actor, either: &'static [Scope]) -> Result<(), Problem> {
+pub(super) fn allow<R: Resource>(row: &ResourceRow<R>, actor: &Actor, either: &'static [Scope]) -> Result<(), Problem> {
     actor.require(if row.workspace.is_some() { either } else { &either[..1] })
 }
 
 /// Two levels at once, so the pages are cut here: integrations are few. `scopes`: as [`ActionScopes`] has them.
 pub(super) async fn list<R: Resource>(
-    call: Call,
+    call: AdminCall,
     scopes: &'static [Scope],
-    view: fn(&Row<R>, &Call) -> Value,
-) -> Result<Reply, Problem> {
+    view: fn(&ResourceRow<R>, &AdminCall) -> Value,
+) -> Result<AdminReply, Problem> {
     let kind = call.query.one_of("type", &["workspace", "organisation", "all"])?.unwrap_or("all");
     if call.query.text("organisation_id").is_some_and(|id| id != call.actor.org.to_string()) {
         return Err(missing("organisation"));
@@ -51,18 +51,18 @@ pub(super) async fn list<R: Resource>(
     let rows = collect::<R>(&call, everything::<R>(&call, None)).await?;
     let shared = call.actor.require(&scopes[..1]).is_ok() && kind != "workspace";
     let wanted = call.query.text("search").map(str::to_lowercase);
-    let found = |r: &Row<R>| {
+    let found = |r: &ResourceRow<R>| {
         let fits = |text: &str| wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(wanted));
         fits(&r.name) || fits(&r.slug)
     };
-    let shown = |r: &&Row<R>| match r.workspace {
+    let shown = |r: &&ResourceRow<R>| match r.workspace {
         None => shared && found(r),
         Some(own) => kind != "organisation" && named.is_none_or(|w| w == own) && found(r),
     };
     let data: Vec<Value> = rows.iter().filter(shown).map(|row| view(row, &call)).collect();
     let (total, page) = (data.len() as u64, paging.cut(&data).to_vec());
     let has_more = (paging.page + 1).saturating_mul(paging.size) < total;
-    Ok(Reply::json(json!({"object": "list", "total": total, "data": page, "has_more": has_more})))
+    Ok(AdminReply::json(json!({"object": "list", "total": total, "data": page, "has_more": has_more})))
 }
 
 /// `users`: the slugs of servers that lead to it, each with that of its workspace.

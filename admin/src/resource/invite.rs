@@ -4,18 +4,18 @@
 mod acceptance;
 
 use super::user::sift;
-use super::{NewRow, Resource, Row, collect, everything, get, locate};
+use super::{NewRow, Resource, ResourceRow, collect, everything, get, locate};
 use crate::change::{Action, WriteView, audit};
 use crate::grant;
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
-use crate::route::{Call, Place, Reply, Route, authed, guest};
+use crate::route::{AdminCall, AdminReply, AdminRoute, MountPoint, authed, guest};
 use acceptance::PENDING;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::KeyKind;
-use gateway_domain::resource::person::{Invite, OrgRole, Seat, WorkspaceRole, email};
+use gateway_domain::resource::person::{Invite, OrgRole, WorkspaceRole, WorkspaceSeat, email};
 use gateway_domain::scope::{Scope, Scopes};
 use gateway_domain::time::Timestamp;
 use http::Method;
@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 
 const WEEK: i64 = 7 * 86_400_000_000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("organisation_users.list")];
     const CREATE: &[Scope] = &[Scope::named("organisation_users.create")];
     const READ: &[Scope] = &[Scope::named("organisation_users.read")];
@@ -38,7 +38,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "pageSize",
         ]),
         authed(Method::POST, "/admin/users/invites", CREATE, "Invite somebody; the link is in this answer", create)
-            .takes::<Create>(),
+            .takes::<NewInvite>(),
         authed(Method::GET, "/admin/users/invites/{id}", READ, "Show an invite", get::<Invite>),
         authed(Method::DELETE, "/admin/users/invites/{id}", DELETE, "Cancel an invite", cancel),
         authed(
@@ -50,7 +50,7 @@ pub(crate) fn routes() -> Vec<Route> {
         ),
         guest(
             Method::POST,
-            Place::Api,
+            MountPoint::Api,
             "/invites/accept",
             "Become a user by the token of an invite's link",
             acceptance::accept,
@@ -61,7 +61,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewInvite {
     email: String,
     role: OrgRole,
     /// Seats that come with the invite; without one, somebody of the organisation is invited who gets a seat later.
@@ -86,25 +86,25 @@ struct KeyDetails {
 /// Invites are not edited.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {}
+pub(crate) struct InvitePatch {}
 
 impl Resource for Invite {
     const KIND: Kind = Kind::Invite;
     const NOUN: &'static str = "invite";
     const SHARED: bool = true;
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewInvite;
+    type Patch = InvitePatch;
 
-    fn create(_input: Create, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(_input: NewInvite, _home: Option<WorkspaceId>, _call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(_row: &mut Row<Self>, _input: Patch, _call: &Call) -> Result<(), Problem> {
+    fn patch(_row: &mut ResourceRow<Self>, _input: InvitePatch, _call: &AdminCall) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let taken = around.snapshot.people().any(|p| p.org == row.org && *p.email == *row.doc.email);
         if taken {
             return Err(conflict("this address belongs to a user of the organisation already"));
@@ -123,7 +123,7 @@ impl Resource for Invite {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         json!({
             "object": "invite",
             "id": row.id,
@@ -140,16 +140,16 @@ impl Resource for Invite {
 }
 
 /// Pending ones end by themselves.
-fn state(row: &Row<Invite>, now: Timestamp) -> &str {
+fn state(row: &ResourceRow<Invite>, now: Timestamp) -> &str {
     if row.status == PENDING && row.doc.expires_at <= now { "expired" } else { &row.status }
 }
 
 /// What stands in the link: enough to find the invite, and its secret.
-fn token(row: &Row<Invite>, secret: &str) -> String {
+fn token(row: &ResourceRow<Invite>, secret: &str) -> String {
     format!("{}{}{secret}", row.org.0.simple(), row.id.simple())
 }
 
-fn link(call: &Call, row: &Row<Invite>, secret: &str) -> String {
+fn link(call: &AdminCall, row: &ResourceRow<Invite>, secret: &str) -> String {
     let secret = token(row, secret);
     if let Some(url) = &call.app.public_url {
         return format!("{url}/invite#{secret}");
@@ -159,7 +159,7 @@ fn link(call: &Call, row: &Row<Invite>, secret: &str) -> String {
     format!("http://{host}/invite#{secret}")
 }
 
-fn renew(row: &mut Row<Invite>, call: &Call) -> String {
+fn renew(row: &mut ResourceRow<Invite>, call: &AdminCall) -> String {
     let secret = mint("inv", &call.app.bytes());
     row.doc.token_hash = KeyHash::of(&secret).to_string();
     row.doc.expires_at = call.now.plus_micros(WEEK);
@@ -167,7 +167,7 @@ fn renew(row: &mut Row<Invite>, call: &Call) -> String {
     secret
 }
 
-fn read(input: Create, call: &Call) -> Result<Row<Invite>, Problem> {
+fn read(input: NewInvite, call: &AdminCall) -> Result<ResourceRow<Invite>, Problem> {
     if input.role == OrgRole::Owner {
         return Err(bad("role", "must be one of admin, member"));
     }
@@ -175,13 +175,13 @@ fn read(input: Create, call: &Call) -> Result<Row<Invite>, Problem> {
         return Err(bad("workspaces", "must hold at most 1000 items"));
     }
     let snapshot = call.snapshot();
-    let mut workspaces: Vec<Seat> = Vec::new();
+    let mut workspaces: Vec<WorkspaceSeat> = Vec::new();
     for (i, seat) in input.workspaces.into_iter().enumerate() {
         let found = call.actor.named(&snapshot, Some(&seat.id)).ok().flatten();
         let id = found.filter(|id| workspaces.iter().all(|w| w.id != *id)).ok_or_else(|| {
             bad(format_args!("workspaces[{i}].id"), "names no workspace of this organisation, or one twice")
         })?;
-        workspaces.push(Seat { id, role: seat.role });
+        workspaces.push(WorkspaceSeat { id, role: seat.role });
     }
     let key_scopes = input.workspace_api_key_details.map(|d| scopes(&d.scopes, call)).transpose()?;
     let doc = Invite {
@@ -195,12 +195,12 @@ fn read(input: Create, call: &Call) -> Result<Row<Invite>, Problem> {
         invited_by: call.actor.user.unwrap_or(call.actor.key.0),
         rest: Map::new(),
     };
-    let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+    let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
     row.name.clone_from(&row.doc.email);
     Ok(row)
 }
 
-fn scopes(names: &[String], call: &Call) -> Result<Scopes, Problem> {
+fn scopes(names: &[String], call: &AdminCall) -> Result<Scopes, Problem> {
     let wanted = grant::parse(KeyKind::WorkspaceUser, names)?;
     if wanted.within(&call.actor.grantable()) {
         return Ok(wanted);
@@ -208,7 +208,7 @@ fn scopes(names: &[String], call: &Call) -> Result<Scopes, Problem> {
     Err(forbidden("workspace_api_key_details.scopes holds some that this API key does not have itself"))
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let body = call.body()?;
     let told = body.0.clone();
@@ -220,7 +220,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         let twin = around
             .now(others, meanwhile)
             .iter()
-            .any(|r| Row::<Invite>::read(r).is_ok_and(|r| r.org == row.org && state(&r, call.now) == PENDING));
+            .any(|r| ResourceRow::<Invite>::read(r).is_ok_and(|r| r.org == row.org && state(&r, call.now) == PENDING));
         if twin {
             return Err(conflict("this address has a pending invite already; resend or cancel that one"));
         }
@@ -231,27 +231,27 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({"id": row.id, "invite_link": link(&call, &row, &secret)})).at(revision))
+    Ok(AdminReply::json(json!({"id": row.id, "invite_link": link(&call, &row, &secret)})).at(revision))
 }
 
-async fn pending_for(call: &Call, address: &str) -> Result<Vec<gateway_domain::resource::Stored>, Problem> {
+async fn pending_for(call: &AdminCall, address: &str) -> Result<Vec<gateway_domain::resource::Stored>, Problem> {
     let mut query = everything::<Invite>(call, None);
     query.name = Some(address.to_owned());
     query.status = Some(PENDING.to_owned());
     Ok(call.app.directory.list(&query).await?.rows)
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging_by("currentPage", "pageSize", 1000)?;
     let fits = sift(&call.query, &["admin", "member"])?;
     let status = call.query.one_of("status", &[PENDING, "cancelled", "accepted", "expired"])?;
     let mut rows = collect::<Invite>(&call, everything::<Invite>(&call, None)).await?;
     rows.retain(|r| fits(&r.doc.email, r.doc.role) && status.is_none_or(|s| state(r, call.now) == s));
     let data = paging.cut(&rows).iter().map(|row| Invite::view(row, &call)).collect();
-    Ok(Reply::json(Invite::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(Invite::listed(rows.len() as u64, data)))
 }
 
-async fn cancel(call: Call) -> Result<Reply, Problem> {
+async fn cancel(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Invite>(&call, None, Action::Delete).await?;
     let decide = |around: &WriteView<'_>| {
@@ -266,10 +266,10 @@ async fn cancel(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
-async fn resend(call: Call) -> Result<Reply, Problem> {
+async fn resend(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Invite>(&call, None, Action::Update).await?;
     let mut made = None;
@@ -289,5 +289,5 @@ async fn resend(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({"inviteLink": made, "invite_link": made})).at(revision))
+    Ok(AdminReply::json(json!({"inviteLink": made, "invite_link": made})).at(revision))
 }

@@ -3,22 +3,22 @@
 mod declared;
 
 use super::shelf::{CREATE, DELETE, LIST, READ, UPDATE, is_found};
-use super::{NewRow, Resource, Row, Slug, collect, delete, everything, insert, locate, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, delete, everything, insert, locate, update};
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::prompt::{BUILT_IN_LABELS, BuiltInLabel, LabelDocument, check_label_name};
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::WorkspaceEntry;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 const MOST: usize = 100;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ONE: &str = "/labels/{id}";
     vec![
         authed(Method::GET, "/labels", LIST, "List the labels of a workspace, those of every organisation first", list)
@@ -61,17 +61,17 @@ impl Resource for LabelDocument {
     type Create = NewLabel;
     type Patch = LabelPatch;
 
-    fn create(input: NewLabel, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewLabel, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_label_name(&input.name)?;
         let (description, color_code) = (input.description.unwrap_or_default(), input.color_code.unwrap_or_default());
         let doc = Self { description, color_code, rest: Map::new() };
         doc.check_texts()?;
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name.clone_from(&input.name);
         Ok(NewRow { row, slug: Slug::Given(input.name) })
     }
 
-    fn patch(row: &mut Row<Self>, input: LabelPatch, _: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: LabelPatch, _: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_label_name(&name)?;
             row.slug.clone_from(&name);
@@ -86,7 +86,7 @@ impl Resource for LabelDocument {
         row.doc.check_texts()
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let shelf = around.workspace(row.workspace)?.shelf();
         let holds = shelf.labels().any(|label| label.id == row.id);
         if row.is_one_too_many(shelf.labels().len(), holds, MOST) {
@@ -98,7 +98,7 @@ impl Resource for LabelDocument {
         }
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let shelf = around.workspace(row.workspace)?.shelf();
         let users = shelf.prompts().filter(|p| p.editions.labels.contains_key(&row.id));
         let users: Vec<String> = users.take(10).map(|p| format!("`{}`", p.slug)).collect();
@@ -108,7 +108,7 @@ impl Resource for LabelDocument {
         Err(conflict(format!("the label is on versions of the prompts {}", users.join(", "))))
     }
 
-    fn view(row: &Row<Self>, _: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _: &AdminCall) -> Value {
         let mut view = row.common("label");
         view.shift_remove("slug");
         view.insert("description".into(), json!(row.doc.description));
@@ -117,11 +117,11 @@ impl Resource for LabelDocument {
         Value::Object(view)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.shelf().label(slug).is_some()
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id})
     }
 }
@@ -143,7 +143,7 @@ impl Texts for LabelDocument {
     }
 }
 
-fn built_in(label: &BuiltInLabel, call: &Call) -> Value {
+fn built_in(label: &BuiltInLabel, call: &AdminCall) -> Value {
     json!({
         "id": label.id,
         "object": "label",
@@ -160,7 +160,7 @@ fn built_in(label: &BuiltInLabel, call: &Call) -> Value {
 }
 
 /// Labels for all workspaces are those that are built in.
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     if body.0.contains_key("organisation_id") && !body.0.contains_key("workspace_id") && call.actor.workspace.is_none()
     {
@@ -170,17 +170,17 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         ));
     }
     let (row, revision) = insert::<LabelDocument>(&call, body).await?;
-    Ok(Reply::json(LabelDocument::created(&row)).at(revision))
+    Ok(AdminReply::json(LabelDocument::created(&row)).at(revision))
 }
 
-fn check_own_organisation(call: &Call) -> Result<(), Problem> {
+fn check_own_organisation(call: &AdminCall) -> Result<(), Problem> {
     match call.query.text("organisation_id") {
         Some(id) if id != call.actor.org.to_string() => Err(crate::problem::missing("organisation")),
         _ => Ok(()),
     }
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     check_own_organisation(&call)?;
     let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
@@ -191,15 +191,15 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let mut data: Vec<Value> = common.map(|label| built_in(label, &call)).collect();
     data.extend(rows.iter().map(|row| LabelDocument::view(row, &call)));
     let total = data.len() as u64;
-    Ok(Reply::json(LabelDocument::listed(total, paging.cut(&data).to_vec())))
+    Ok(AdminReply::json(LabelDocument::listed(total, paging.cut(&data).to_vec())))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     check_own_organisation(&call)?;
     let name = call.var("id");
     if let Some(label) = BUILT_IN_LABELS.iter().find(|l| l.name == name || l.id.to_string() == name) {
-        return Ok(Reply::json(built_in(label, &call)));
+        return Ok(AdminReply::json(built_in(label, &call)));
     }
     let row = locate::<LabelDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    Ok(Reply::json(LabelDocument::view(&row, &call)))
+    Ok(AdminReply::json(LabelDocument::view(&row, &call)))
 }

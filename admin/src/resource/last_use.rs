@@ -1,11 +1,15 @@
 //! Puts into the views of keys when they were last used, which stands beside their rows: a use changes no key.
 
-use super::row::{Resource, Row};
+use super::row::{Resource, ResourceRow};
 use crate::problem::Problem;
-use crate::route::Call;
+use crate::route::AdminCall;
 use serde_json::{Value, json};
 
-pub(super) async fn show<R: Resource>(call: &Call, rows: &[Row<R>], views: &mut [Value]) -> Result<(), Problem> {
+pub(super) async fn show<R: Resource>(
+    call: &AdminCall,
+    rows: &[ResourceRow<R>],
+    views: &mut [Value],
+) -> Result<(), Problem> {
     // Either every row of a kind is a key or none is.
     let keys: Vec<_> = rows.iter().filter_map(R::used_as).collect();
     if keys.is_empty() {

@@ -1,13 +1,13 @@
 //! Rate limits and budgets in bodies and views: of keys, workspaces, providers, integrations and policies alike.
 //! What was used comes from whoever counts; nothing is counted here.
 
-use super::row::{Resource, Row};
-use crate::input::{Body, Edit, Flag, Whole};
+use super::row::{Resource, ResourceRow};
+use crate::input::{Edit, Flag, JsonBody, WholeNumber};
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::ports::{Entity, Holder, Which};
 use gateway_domain::resource::budget::{Amount, Budget, Reset, Spend, Week, midnight};
-use gateway_domain::resource::limits::{Limits, RateLimit};
+use gateway_domain::resource::limits::{RateLimit, ResourceLimits};
 use gateway_domain::resource::policy::{Measure, Unit};
 use gateway_domain::time::Timestamp;
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub(super) struct BudgetEdit {
     #[serde(default)]
     pub(super) periodic_reset: Edit<Reset>,
     #[serde(default)]
-    pub(super) periodic_reset_days: Edit<Whole>,
+    pub(super) periodic_reset_days: Edit<WholeNumber>,
     #[serde(default)]
     pub(super) next_usage_reset_at: Edit<Timestamp>,
 }
@@ -94,7 +94,7 @@ impl BudgetEdit {
 
 /// What a holder may be given.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct AllowedLimits {
     pub(super) rates: usize,
     pub(super) budgets: usize,
     /// Whether a rate may be in requests per second.
@@ -104,16 +104,16 @@ pub(super) struct Shape {
 /// Alone or in a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(super) enum Sent {
+pub(super) enum LimitsInput {
     One(Map<String, Value>),
     Many(Vec<Map<String, Value>>),
 }
 
 /// An item with its place in the body, a dot at the end.
-type Item = (String, Map<String, Value>);
+type PlacedItem = (String, Map<String, Value>);
 
-impl Sent {
-    fn items(self, field: &str, most: usize) -> Result<Vec<Item>, Problem> {
+impl LimitsInput {
+    fn items(self, field: &str, most: usize) -> Result<Vec<PlacedItem>, Problem> {
         let list = match self {
             Self::One(one) if one.is_empty() => return Ok(Vec::new()),
             Self::One(one) => return Ok(vec![(format!("{field}."), one)]),
@@ -128,23 +128,29 @@ impl Sent {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rate {
+struct RateLimitInput {
     #[serde(rename = "type")]
     measure: Measure,
     unit: Unit,
-    value: Whole,
+    value: WholeNumber,
 }
 
 /// What an update says about the limits of a holder.
 #[derive(Default)]
 pub(super) struct LimitsEdit {
-    pub(super) rate_limits: Edit<Sent>,
-    pub(super) usage_limits: Edit<Sent>,
+    pub(super) rate_limits: Edit<LimitsInput>,
+    pub(super) usage_limits: Edit<LimitsInput>,
 }
 
 impl LimitsEdit {
     /// `under`: where they stand in the body, with a dot at its end.
-    pub(super) fn onto(self, under: &str, limits: &mut Limits, shape: Shape, now: Timestamp) -> Result<(), Problem> {
+    pub(super) fn onto(
+        self,
+        under: &str,
+        limits: &mut ResourceLimits,
+        shape: AllowedLimits,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
         match self.rate_limits {
             Edit::Keep => {}
             Edit::Clear => limits.rate_limits.clear(),
@@ -169,8 +175,8 @@ impl LimitsEdit {
     }
 }
 
-fn rate(under: &str, item: Map<String, Value>, shape: Shape) -> Result<RateLimit, Problem> {
-    let rate: Rate = Body(item).read_under(under)?;
+fn rate(under: &str, item: Map<String, Value>, shape: AllowedLimits) -> Result<RateLimit, Problem> {
+    let rate: RateLimitInput = JsonBody(item).read_under(under)?;
     if rate.unit == Unit::Second && !shape.seconds {
         return Err(bad(format_args!("{under}unit"), "must be one of rpm, rph, rpd, rpw"));
     }
@@ -182,7 +188,7 @@ const SHOWN: &[&str] = &["id", "current_usage", "last_reset_at", "status"];
 
 /// Reads a budget on top of the stored one of its type, if there is one.
 fn budget(under: &str, item: Map<String, Value>, before: &[Budget], now: Timestamp) -> Result<Budget, Problem> {
-    let mut body = Body(item);
+    let mut body = JsonBody(item);
     for name in SHOWN {
         body.0.shift_remove(*name);
     }
@@ -203,7 +209,7 @@ fn budget(under: &str, item: Map<String, Value>, before: &[Budget], now: Timesta
 const MOST_PARALLEL: u32 = 1_000_000;
 
 /// How many calls may be under way at once; null takes the bound away.
-pub(super) fn parallel(given: &Edit<Whole>, kept: &mut Option<NonZeroU32>) -> Result<(), Problem> {
+pub(super) fn parallel(given: &Edit<WholeNumber>, kept: &mut Option<NonZeroU32>) -> Result<(), Problem> {
     match given {
         Edit::Keep => {}
         Edit::Clear => *kept = None,
@@ -232,12 +238,12 @@ pub(super) fn view(budget: &Budget, week: Week, now: Timestamp) -> Value {
 }
 
 /// Budgets of a holder in a list.
-pub(super) fn views(limits: &Limits, now: Timestamp) -> Vec<Value> {
+pub(super) fn views(limits: &ResourceLimits, now: Timestamp) -> Vec<Value> {
     limits.usage_limits.iter().map(|b| view(b, Week::Sunday, now)).collect()
 }
 
 /// The budget of a holder of at most one.
-pub(super) fn only(limits: &Limits, now: Timestamp) -> Value {
+pub(super) fn only(limits: &ResourceLimits, now: Timestamp) -> Value {
     limits.usage_limits.first().map_or(Value::Null, |b| view(b, Week::Sunday, now))
 }
 
@@ -253,14 +259,22 @@ fn fill(view: &mut Value, entity: &Entity, spend: Spend) {
 }
 
 /// Puts what was used into the views of rows.
-pub(super) async fn count<R: Resource>(call: &Call, rows: &[Row<R>], views: &mut [Value]) -> Result<(), Problem> {
+pub(super) async fn count<R: Resource>(
+    call: &AdminCall,
+    rows: &[ResourceRow<R>],
+    views: &mut [Value],
+) -> Result<(), Problem> {
     // Either every row of a kind has budgets or none has.
     let holders: Vec<_> = rows.iter().filter_map(|row| R::budgets(row)).collect();
     count_all(call, &holders, views).await
 }
 
 /// Puts what was used into views, each with its holder; `usage_limits` of a view is a list or a single budget.
-pub(super) async fn count_all(call: &Call, holders: &[(Holder, &Limits)], views: &mut [Value]) -> Result<(), Problem> {
+pub(super) async fn count_all(
+    call: &AdminCall,
+    holders: &[(Holder, &ResourceLimits)],
+    views: &mut [Value],
+) -> Result<(), Problem> {
     let mut asked = Vec::new();
     let mut places = Vec::new();
     for (at, (holder, limits)) in holders.iter().enumerate() {
@@ -285,7 +299,7 @@ pub(super) async fn count_all(call: &Call, holders: &[(Holder, &Limits)], views:
 }
 
 /// Whether an update wants what was used forgotten.
-pub(super) fn wants_reset(body: &Body) -> Result<bool, Problem> {
+pub(super) fn wants_reset(body: &JsonBody) -> Result<bool, Problem> {
     match body.0.get("reset_usage") {
         None | Some(Value::Null) => Ok(false),
         Some(v) => Ok(Flag::deserialize(v.clone()).map_err(|e| bad("reset_usage", e))?.0),
@@ -293,7 +307,7 @@ pub(super) fn wants_reset(body: &Body) -> Result<bool, Problem> {
 }
 
 /// Sets the counters of a holder to nothing; that there are none is as good.
-pub(super) async fn reset(call: &Call, holder: Holder) -> Result<(), Problem> {
+pub(super) async fn reset(call: &AdminCall, holder: Holder) -> Result<(), Problem> {
     call.app.standings.reset(holder, Which::All).await?;
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! What an MCP server offers, and what of it is switched off: for everybody at its integration, for the callers of one
 //! workspace at its server.
 
-use super::{Resource, Row, locate, mcp_server};
+use super::{Resource, ResourceRow, locate, mcp_server};
 use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::access::Switches;
@@ -30,7 +30,7 @@ const MOST_ROWS: u64 = 500;
 const LONGEST_NAME: usize = 2048;
 const KINDS: &str = "must be one of tool, prompt, resource, resource_template";
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/mcp-integrations/{id}/capabilities";
     const OURS: &str = "/mcp-servers/{id}/capabilities";
     const ASKED: &[&str] = &["workspace_id", "type", "page", "page_size"];
@@ -116,20 +116,20 @@ struct ShownOffers<'a> {
     since: Timestamp,
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let (sync, integration) = (&row.doc.sync, &row.doc.capabilities);
     let accepted = row.doc.pin_definitions.then_some(&row.doc.accepted);
     told(&call, &ShownOffers { sync, integration, server: None, accepted, since: row.created_at })
 }
 
-async fn list_of_server(call: Call) -> Result<Reply, Problem> {
+async fn list_of_server(call: AdminCall) -> Result<AdminReply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let switches = match server.doc.mcp_integration_id {
         Some(id) => {
             let id = id.0.to_string();
             let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
-            found.as_ref().map(Row::<McpIntegration>::read).transpose()?.map(|row| row.doc.capabilities)
+            found.as_ref().map(ResourceRow::<McpIntegration>::read).transpose()?.map(|row| row.doc.capabilities)
         }
         None => None,
     };
@@ -139,7 +139,7 @@ async fn list_of_server(call: Call) -> Result<Reply, Problem> {
     told(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, accepted: None, since })
 }
 
-fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
+fn told(call: &AdminCall, shown: &ShownOffers<'_>) -> Result<AdminReply, Problem> {
     let wanted = call.query.text("type").map(|kind| McpKind::parse(kind).ok_or_else(|| bad("type", KINDS)));
     let wanted = wanted.transpose()?;
     let mut counts = Map::new();
@@ -158,7 +158,7 @@ fn told(call: &Call, shown: &ShownOffers<'_>) -> Result<Reply, Problem> {
     paging.page = paging.page.saturating_sub(1);
     let more = (paging.page + 1).saturating_mul(paging.size) < all.len() as u64;
     let page = paging.cut(&all);
-    Ok(Reply::json(json!({"data": page, "counts": counts, "total": all.len(), "has_more": more})))
+    Ok(AdminReply::json(json!({"data": page, "counts": counts, "total": all.len(), "has_more": more})))
 }
 
 /// What is switched by name and was not found at the server, or not yet: it reads back as it was written.
@@ -196,7 +196,7 @@ fn view(kind: McpKind, item: &Value, shown: &ShownOffers<'_>) -> Value {
     view
 }
 
-async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
+async fn switch<R: Switched>(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let body = call.body()?;
@@ -225,7 +225,7 @@ async fn switch<R: Switched>(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({"success": true})).at(revision))
+    Ok(AdminReply::json(json!({"success": true})).at(revision))
 }
 
 fn check_switches(given: &[GivenSwitch]) -> Result<(), Problem> {

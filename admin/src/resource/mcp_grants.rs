@@ -4,7 +4,7 @@
 use super::{locate, pages, tombstone};
 use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, internal};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::{GrantId, UserId};
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::mcp::McpServer;
@@ -21,7 +21,7 @@ const MOST_ROWS: u64 = 500;
 /// That end in one write.
 const MOST_AT_ONCE: usize = 500;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const GRANTS: &str = "/mcp-servers/{id}/grants";
     vec![
         authed(Method::GET, GRANTS, READ, "List what people allowed clients to do at an MCP server", list).asks(&[
@@ -44,17 +44,17 @@ struct StoredGrant {
     doc: McpSignIn,
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging_by("current_page", "page_size", MOST_ROWS)?;
     let all = found(&call, Action::Read).await?;
     let more = (paging.page + 1).saturating_mul(paging.size) < all.len() as u64;
     let total = all.len();
     let data: Vec<Value> = paging.cut(&all.iter().map(|grant| shown(grant, &call)).collect::<Vec<_>>()).to_vec();
-    Ok(Reply::json(json!({"data": data, "total": total, "has_more": more})))
+    Ok(AdminReply::json(json!({"data": data, "total": total, "has_more": more})))
 }
 
 /// The oldest first.
-async fn found(call: &Call, action: Action) -> Result<Vec<StoredGrant>, Problem> {
+async fn found(call: &AdminCall, action: Action) -> Result<Vec<StoredGrant>, Problem> {
     let server = locate::<McpServer>(call, call.query.text("workspace_id"), action).await?;
     let user = call.query.parsed::<UserId>("user_id", "must be a user's id")?;
     let query =
@@ -70,7 +70,7 @@ async fn found(call: &Call, action: Action) -> Result<Vec<StoredGrant>, Problem>
     Ok(found)
 }
 
-fn shown(grant: &StoredGrant, call: &Call) -> Value {
+fn shown(grant: &StoredGrant, call: &AdminCall) -> Value {
     let StoredGrant { row, doc } = grant;
     let snapshot = call.snapshot();
     let person = snapshot.person(doc.user);
@@ -82,23 +82,23 @@ fn shown(grant: &StoredGrant, call: &Call) -> Value {
 }
 
 /// Ends grants: once this is answered, no token of theirs opens anything.
-async fn end(call: Call) -> Result<Reply, Problem> {
+async fn end(call: AdminCall) -> Result<AdminReply, Problem> {
     let only = call.query.parsed::<Uuid>("grant_id", "must be a grant's id")?;
     let mut all = found(&call, Action::Update).await?;
     all.retain(|grant| only.is_none_or(|id| id == grant.row.id));
     let ended = all.len();
     let revision = end_these(&call, all).await?;
-    Ok(Reply::json(json!({"success": true, "ended": ended})).at(revision))
+    Ok(AdminReply::json(json!({"success": true, "ended": ended})).at(revision))
 }
 
 /// Before a server goes: another one by the same name is none that anybody allowed something.
-pub(crate) async fn end_with_server(call: &Call) -> Result<(), Problem> {
+pub(crate) async fn end_with_server(call: &AdminCall) -> Result<(), Problem> {
     let all = found(call, Action::Delete).await?;
     end_these(call, all).await.map(drop)
 }
 
 /// What anybody allowed a client that goes.
-pub(crate) async fn end_of_client(call: &Call, client_id: &str) -> Result<(), Problem> {
+pub(crate) async fn end_of_client(call: &AdminCall, client_id: &str) -> Result<(), Problem> {
     let mut theirs = Vec::new();
     for row in pages(&call.app, ResourceQuery::all(Kind::McpGrant, call.actor.org)).await? {
         let doc: McpSignIn = serde_json::from_str(&row.doc).map_err(internal)?;
@@ -110,7 +110,7 @@ pub(crate) async fn end_of_client(call: &Call, client_id: &str) -> Result<(), Pr
 }
 
 /// The state of the configuration behind it.
-async fn end_these(call: &Call, all: Vec<StoredGrant>) -> Result<Revision, Problem> {
+async fn end_these(call: &AdminCall, all: Vec<StoredGrant>) -> Result<Revision, Problem> {
     let seen = call.snapshot().revision;
     let mut revision = seen;
     for some in all.chunks(MOST_AT_ONCE) {

@@ -7,7 +7,7 @@ mod transport;
 use super::integration_rows::{self, ActionScopes};
 use super::outbound::{self, GivenConfigurations, GivenOutbound, OutboundPatch};
 use super::workspace_seats::{self, OpenToWorkspaces};
-use super::{NewRow, Resource, Row, Slug, delete, draft, edit_with, get, locate};
+use super::{NewRow, Resource, ResourceRow, Slug, delete, draft, edit_with, get, locate};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag};
@@ -15,7 +15,7 @@ use crate::mcp_account::forget_integration;
 use crate::mcp_probe::Probed;
 use crate::mcp_sync::{McpHealth, ask, health};
 use crate::problem::{Problem, bad};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::access::{Switches, WorkspaceAccess};
@@ -40,7 +40,7 @@ const DELETE: &[Scope] =
     &[Scope::named("organisation_mcp_integrations.delete"), Scope::named("workspace_mcp_integrations.delete")];
 const SCOPES: ActionScopes = ActionScopes { create: CREATE, read: READ, update: UPDATE, delete: DELETE };
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/mcp-integrations";
     const ONE: &str = "/mcp-integrations/{id}";
     const SEATS: &str = "/mcp-integrations/{id}/workspaces";
@@ -96,7 +96,7 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 /// Removes an integration together with the accounts that people connected.
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let app = call.app.clone();
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Delete).await?;
     let reply = delete::<McpIntegration>(call).await?;
@@ -163,7 +163,7 @@ impl Resource for McpIntegration {
     type Create = NewMcpIntegration;
     type Patch = McpIntegrationPatch;
 
-    fn create(input: NewMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewMcpIntegration, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let given = TriedMcpIntegration {
             url: input.url,
@@ -176,14 +176,14 @@ impl Resource for McpIntegration {
         let pin_definitions = input.pin_definitions.is_some_and(|flag| flag.0);
         let given = document(given, home, call)?;
         let doc = Self { description: input.description, new_capabilities, pin_definitions, ..given };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let derived = || Slug::Derived(Some(slugify(&input.name)).filter(|s| !s.is_empty()).unwrap_or("mcp".into()));
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(derived);
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: McpIntegrationPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: McpIntegrationPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -203,18 +203,18 @@ impl Resource for McpIntegration {
         transport::check_program(&row.doc)
     }
 
-    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(_row: &ResourceRow<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let ours = around.snapshot.workspaces().filter(|w| w.org == row.org);
         let users = ours.flat_map(|w| w.mcp_servers().map(move |s| (w, s)));
         let users = users.filter(|(_, server)| server.uses(McpIntegrationId(row.id)));
         integration_rows::refuse_used(Self::NOUN, users.map(|(w, server)| (&*server.slug, &*w.slug)))
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mut view = brief(row, call);
         view.insert("global_workspace_access".into(), json!({"enabled": workspace_seats::is_global(row)}));
         Value::Object(view)
@@ -225,7 +225,7 @@ impl Resource for McpIntegration {
     }
 
     /// Those of the organisation ask for the organisation's scope, those of a workspace for either.
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         integration_rows::allow(row, actor, SCOPES.of(action))
     }
 
@@ -250,7 +250,11 @@ impl OpenToWorkspaces for McpIntegration {
     }
 }
 
-fn document(given: TriedMcpIntegration, home: Option<WorkspaceId>, call: &Call) -> Result<McpIntegration, Problem> {
+fn document(
+    given: TriedMcpIntegration,
+    home: Option<WorkspaceId>,
+    call: &AdminCall,
+) -> Result<McpIntegration, Problem> {
     let TriedMcpIntegration { url, auth_type, transport: kind, configurations, secret_mappings } = given;
     let kind = transport::read(&kind)?;
     transport::check_url(kind, &url, call)?;
@@ -279,7 +283,7 @@ fn newcomers(given: &str) -> Result<NewCapabilities, Problem> {
     }
 }
 
-fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
+fn brief(row: &ResourceRow<McpIntegration>, call: &AdminCall) -> Map<String, Value> {
     let mut view = row.common("mcp_integration");
     let snapshot = call.snapshot();
     let open = snapshot.workspaces().filter(|w| w.org == row.org && row.doc.access.allow(w.id)).count();
@@ -297,11 +301,11 @@ fn brief(row: &Row<McpIntegration>, call: &Call) -> Map<String, Value> {
     view
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     integration_rows::list::<McpIntegration>(call, LIST, |row, call| Value::Object(brief(row, call))).await
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let (mut new, told) = draft::<McpIntegration>(&call, call.body()?)?;
     new.settle(&call).await?;
@@ -316,26 +320,26 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(McpIntegration::created(&new.row)).at(revision))
+    Ok(AdminReply::json(McpIntegration::created(&new.row)).at(revision))
 }
 
-async fn update(call: Call) -> Result<Reply, Problem> {
+async fn update(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     let moved = ["url", "auth_type", "transport", "configurations", "secret_mappings"]
         .iter()
         .any(|field| body.0.contains_key(*field));
-    let along = |row: &Row<McpIntegration>, around: &WriteView<'_>| {
+    let along = |row: &ResourceRow<McpIntegration>, around: &WriteView<'_>| {
         Ok(outbound::key_for(&row.doc.outbound, around)?.into_iter().collect())
     };
     let (row, mut revision) = edit_with::<McpIntegration, _>(&call, body, along).await?;
     if moved {
         (_, revision) = resync(&call, row).await?;
     }
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Asks it once more, and keeps what it says.
-pub(super) async fn resync(call: &Call, row: Row<McpIntegration>) -> Result<(Value, Revision), Problem> {
+pub(super) async fn resync(call: &AdminCall, row: ResourceRow<McpIntegration>) -> Result<(Value, Revision), Problem> {
     let seen = call.snapshot().revision;
     let probed = ask(&call.app, row.org, Some(McpIntegrationId(row.id)), &row.doc).await?;
     let view = verdict(&probed, &row.doc.outbound.url);
@@ -379,7 +383,7 @@ fn verdict(probed: &Probed, url: &str) -> Value {
     })
 }
 
-async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
+async fn try_unsaved(call: AdminCall) -> Result<AdminReply, Problem> {
     let mut body = call.body()?;
     let given = body.take_text("workspace_id")?;
     let by_organisation = super::check_organisation(&call, &mut body)?;
@@ -388,19 +392,19 @@ async fn try_unsaved(call: Call) -> Result<Reply, Problem> {
     call.actor.require(if of_workspace { CREATE } else { &CREATE[..1] })?;
     let doc = document(body.read()?, named.filter(|_| of_workspace), &call)?;
     let probed = ask(&call.app, call.actor.org, None, &doc).await?;
-    Ok(Reply::json(verdict(&probed, &doc.outbound.url)))
+    Ok(AdminReply::json(verdict(&probed, &doc.outbound.url)))
 }
 
-async fn test(call: Call) -> Result<Reply, Problem> {
+async fn test(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let (view, revision) = resync(&call, row).await?;
-    Ok(Reply::json(view).at(revision))
+    Ok(AdminReply::json(view).at(revision))
 }
 
-async fn metadata(call: Call) -> Result<Reply, Problem> {
+async fn metadata(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let health = health(&call.app, row.org, row.id).await?;
-    Ok(Reply::json(told(&row.doc.sync, health.as_ref())))
+    Ok(AdminReply::json(told(&row.doc.sync, health.as_ref())))
 }
 
 /// What was learnt, and how the server fared when it was asked since.

@@ -8,18 +8,18 @@ mod members;
 use super::mcp_integration::{resync, told};
 use super::server_rows::{self, check_description, slug_of};
 use super::user_access::{self, OpenToUsers};
-use super::{NewRow, Resource, Row, create, delete, get, locate, mcp_grants, update};
+use super::{NewRow, Resource, ResourceRow, create, delete, get, locate, mcp_grants, update};
 use crate::change::{Action, WriteView};
 use crate::input::Edit;
 use crate::mcp_sync::health;
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::{McpIntegrationId, WorkspaceId};
 use gateway_domain::resource::access::{Switches, UserAccess};
 use gateway_domain::resource::mcp::{McpIntegration, McpServer, McpSync};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{McpBehind, McpUpstream, Workspace};
+use gateway_domain::snapshot::{McpBehind, McpUpstream, WorkspaceEntry};
 use http::Method;
 use members::{GivenMember, MemberSync};
 use serde::Deserialize;
@@ -33,7 +33,7 @@ const READ: &[Scope] = &[Scope::named("mcp_servers.read")];
 const UPDATE: &[Scope] = &[Scope::named("mcp_servers.update")];
 const DELETE: &[Scope] = &[Scope::named("mcp_servers.delete")];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/mcp-servers";
     const ONE: &str = "/mcp-servers/{id}";
     const USERS: &str = "/mcp-servers/{id}/user-access";
@@ -78,7 +78,7 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     mcp_grants::end_with_server(&call).await?;
     delete::<McpServer>(call).await
 }
@@ -112,7 +112,7 @@ impl Resource for McpServer {
     type Create = NewMcpServer;
     type Patch = McpServerPatch;
 
-    fn create(input: NewMcpServer, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewMcpServer, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_description(input.description.as_deref())?;
         let (integration, members) = match (input.mcp_integration_id, input.members) {
@@ -129,13 +129,13 @@ impl Resource for McpServer {
             user_access: UserAccess::default(),
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = slug_of(input.slug, "server", &input.name)?;
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: McpServerPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: McpServerPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -153,7 +153,7 @@ impl Resource for McpServer {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let Some(integration) = row.doc.mcp_integration_id else { return members::check(row, around) };
         let upstream = around.snapshot.mcp_upstream(integration).filter(|u| u.org == row.org);
         let open = |u: &&Arc<McpUpstream>| row.workspace.is_some_and(|w| u.open_to(w));
@@ -163,21 +163,21 @@ impl Resource for McpServer {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         members::check_unused(row, around)
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         Value::Object(shown(row, call))
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.mcp_server(slug).is_some_and(|server| *server.slug == *slug)
     }
 }
 
 /// Finds an MCP integration by slug or id.
-fn integration_of(named: &str, call: &Call) -> Result<McpIntegrationId, Problem> {
+fn integration_of(named: &str, call: &AdminCall) -> Result<McpIntegrationId, Problem> {
     let snapshot = call.snapshot();
     let id = Uuid::parse_str(named).ok();
     let mut all = snapshot.mcp_upstreams().filter(|u| u.org == call.actor.org);
@@ -186,7 +186,7 @@ fn integration_of(named: &str, call: &Call) -> Result<McpIntegrationId, Problem>
 }
 
 /// What a server said when it was last asked; of one that is made of others, what those said.
-pub(super) async fn known(call: &Call, row: &Row<McpServer>) -> Result<McpSync, Problem> {
+pub(super) async fn known(call: &AdminCall, row: &ResourceRow<McpServer>) -> Result<McpSync, Problem> {
     if let Some(id) = row.doc.mcp_integration_id {
         return Ok(behind(call, id).await?.doc.sync);
     }
@@ -202,7 +202,7 @@ pub(super) async fn known(call: &Call, row: &Row<McpServer>) -> Result<McpSync, 
     Ok(members::joined(&row.name, all))
 }
 
-fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
+fn shown(row: &ResourceRow<McpServer>, call: &AdminCall) -> Map<String, Value> {
     let mut view = row.common("mcp_server");
     let snapshot = call.snapshot();
     let upstream = row.doc.mcp_integration_id.and_then(|id| snapshot.mcp_upstream(id));
@@ -231,35 +231,35 @@ fn shown(row: &Row<McpServer>, call: &Call) -> Map<String, Value> {
     view
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     server_rows::list::<McpServer>(call).await
 }
 
 /// The integration behind the server that the path names.
-async fn integration(call: &Call, action: Action) -> Result<Row<McpIntegration>, Problem> {
+async fn integration(call: &AdminCall, action: Action) -> Result<ResourceRow<McpIntegration>, Problem> {
     let server = locate::<McpServer>(call, call.query.text("workspace_id"), action).await?;
     let id = server.doc.mcp_integration_id.ok_or_else(|| bad("id", "names a server that is made of others"))?;
     behind(call, id).await
 }
 
-async fn behind(call: &Call, id: McpIntegrationId) -> Result<Row<McpIntegration>, Problem> {
+async fn behind(call: &AdminCall, id: McpIntegrationId) -> Result<ResourceRow<McpIntegration>, Problem> {
     let id = id.0.to_string();
     let found = call.app.directory.get(Kind::McpIntegration, call.actor.org, None, &id).await?;
-    Row::read(&found.ok_or_else(|| missing("MCP integration"))?)
+    ResourceRow::read(&found.ok_or_else(|| missing("MCP integration"))?)
 }
 
-async fn test(call: Call) -> Result<Reply, Problem> {
+async fn test(call: AdminCall) -> Result<AdminReply, Problem> {
     let (view, revision) = resync(&call, integration(&call, Action::Update).await?).await?;
-    Ok(Reply::json(view).at(revision))
+    Ok(AdminReply::json(view).at(revision))
 }
 
-async fn metadata(call: Call) -> Result<Reply, Problem> {
+async fn metadata(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let health = match row.doc.mcp_integration_id {
         Some(id) => health(&call.app, row.org, id.0).await?,
         None => None,
     };
-    Ok(Reply::json(told(&known(&call, &row).await?, health.as_ref())))
+    Ok(AdminReply::json(told(&known(&call, &row).await?, health.as_ref())))
 }
 
 impl OpenToUsers for McpServer {
@@ -275,7 +275,7 @@ impl OpenToUsers for McpServer {
 }
 
 /// Lists the users of a server, and tells which of them have an account where one is needed.
-async fn users(call: Call) -> Result<Reply, Problem> {
+async fn users(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let connected = connections::connected(&call, &row).await?;
     user_access::list_with::<McpServer>(call, &connected).await

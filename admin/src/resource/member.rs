@@ -4,10 +4,10 @@
 mod declared;
 
 use super::user::{UserKeys, keys_of};
-use super::{NewRow, Resource, Row, collect, everything, tombstone};
+use super::{NewRow, Resource, ResourceRow, collect, everything, tombstone};
 use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, bad, conflict, forbidden, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::Kind;
@@ -24,7 +24,7 @@ struct ParentWorkspace {
 }
 
 impl ParentWorkspace {
-    fn of(call: &Call) -> Result<Self, Problem> {
+    fn of(call: &AdminCall) -> Result<Self, Problem> {
         let snapshot = call.snapshot();
         let named = call.actor.named(&snapshot, Some(call.var("id")))?;
         Ok(Self { id: named.ok_or_else(|| missing("workspace"))?, seen: snapshot.revision })
@@ -34,7 +34,7 @@ impl ParentWorkspace {
 /// Members that are shown with their workspace.
 const MOST_SHOWN: usize = 1000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("workspace_users.list")];
     const CREATE: &[Scope] = &[Scope::named("workspace_users.create")];
     const READ: &[Scope] = &[Scope::named("workspace_users.read")];
@@ -50,7 +50,7 @@ pub(crate) fn routes() -> Vec<Route> {
             ]),
             authed(Method::POST, all, CREATE, "Add users to a workspace", add).takes::<Added>(),
             authed(Method::GET, one, READ, "Show a member of a workspace", show),
-            authed(Method::PUT, one, UPDATE, "Change the role of a member", change).takes::<Patch>(),
+            authed(Method::PUT, one, UPDATE, "Change the role of a member", change).takes::<MemberPatch>(),
             authed(Method::DELETE, one, DELETE, "Take a user and their keys out of a workspace", remove),
         ]
     };
@@ -61,19 +61,19 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct MemberPatch {
     role: WorkspaceRole,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Added {
-    users: Vec<Seat>,
+    users: Vec<AddedMember>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Seat {
+struct AddedMember {
     id: UserId,
     role: WorkspaceRole,
 }
@@ -82,26 +82,26 @@ impl Resource for Member {
     const KIND: Kind = Kind::Member;
     const NOUN: &'static str = "workspace member";
     const LATER: &'static [&'static str] = &[];
-    type Create = Patch;
-    type Patch = Patch;
+    type Create = MemberPatch;
+    type Patch = MemberPatch;
 
-    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(_input: MemberPatch, _home: Option<WorkspaceId>, _call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: MemberPatch, _call: &AdminCall) -> Result<(), Problem> {
         row.doc.role = input.role;
         // The role is the admin's from now on, whatever groups and claims say.
         (row.doc.by_group, row.doc.by_sign_on) = (false, false);
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let known = around.snapshot.person(row.doc.user_id).is_some_and(|p| p.org == row.org);
         if known { Ok(()) } else { Err(bad("users", format_args!("names {}, which is no user", row.doc.user_id))) }
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let snapshot = call.snapshot();
         let person = snapshot.person(row.doc.user_id);
         let org_role = person.map_or(OrgRole::Member, |p| p.role);
@@ -130,14 +130,14 @@ impl Resource for Member {
 
 /// A new membership; the user must be one of the organisation's.
 pub(crate) fn member_of(
-    call: &Call,
+    call: &AdminCall,
     around: &WriteView<'_>,
     workspace: WorkspaceId,
     user: UserId,
     role: WorkspaceRole,
-) -> Result<Row<Member>, Problem> {
+) -> Result<ResourceRow<Member>, Problem> {
     let doc = Member { user_id: user, role, by_group: false, by_sign_on: false, rest: Map::new() };
-    let mut row = Row::fresh(&call.app, call.actor.org, Some(workspace), Some(call.actor.key.0), doc);
+    let mut row = ResourceRow::fresh(&call.app, call.actor.org, Some(workspace), Some(call.actor.key.0), doc);
     // The store finds rows by slug and by name.
     row.slug = user.to_string();
     row.name.clone_from(&row.slug);
@@ -145,16 +145,16 @@ pub(crate) fn member_of(
     Ok(row)
 }
 
-async fn members(call: &Call, workspace: WorkspaceId) -> Result<Vec<Row<Member>>, Problem> {
+async fn members(call: &AdminCall, workspace: WorkspaceId) -> Result<Vec<ResourceRow<Member>>, Problem> {
     collect::<Member>(call, everything::<Member>(call, Some(Some(workspace)))).await
 }
 
 /// Those that are shown with a workspace; the list of them has all.
-pub(super) async fn views_of(call: &Call, workspace: WorkspaceId) -> Result<Vec<Value>, Problem> {
+pub(super) async fn views_of(call: &AdminCall, workspace: WorkspaceId) -> Result<Vec<Value>, Problem> {
     Ok(members(call, workspace).await?.iter().take(MOST_SHOWN).map(|row| Member::view(row, call)).collect())
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let here = ParentWorkspace::of(&call)?;
     let paging = call.query.paging()?;
     let role = call.query.one_of("role", &["admin", "manager", "member"])?;
@@ -166,10 +166,10 @@ async fn list(call: Call) -> Result<Reply, Problem> {
             && email.as_ref().is_none_or(|e| snapshot.person(r.doc.user_id).is_some_and(|p| *p.email == **e))
     });
     let data = paging.cut(&rows).iter().map(|row| Member::view(row, &call)).collect();
-    Ok(Reply::json(Member::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(Member::listed(rows.len() as u64, data)))
 }
 
-async fn add(call: Call) -> Result<Reply, Problem> {
+async fn add(call: AdminCall) -> Result<AdminReply, Problem> {
     let here = ParentWorkspace::of(&call)?;
     let body = call.body()?;
     let told = body.0.clone();
@@ -193,36 +193,36 @@ async fn add(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(here.seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Nobody raises themselves or others above their own role, nor takes it from those above.
-fn allow_role(call: &Call, role: WorkspaceRole) -> Result<(), Problem> {
+fn allow_role(call: &AdminCall, role: WorkspaceRole) -> Result<(), Problem> {
     if role == WorkspaceRole::Admin && !call.actor.may_make_admins {
         return Err(forbidden("only an admin of the workspace makes or changes its admins"));
     }
     Ok(())
 }
 
-async fn find(call: &Call, workspace: WorkspaceId) -> Result<Row<Member>, Problem> {
+async fn find(call: &AdminCall, workspace: WorkspaceId) -> Result<ResourceRow<Member>, Problem> {
     let found = call.app.directory.get(Kind::Member, call.actor.org, Some(workspace), call.var("user_id")).await?;
     let found = found.ok_or_else(|| missing(Member::NOUN))?;
     call.subject.found(&found);
-    Row::read(&found)
+    ResourceRow::read(&found)
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let here = ParentWorkspace::of(&call)?;
     let row = find(&call, here.id).await?;
-    Ok(Reply::json(Member::view(&row, &call)))
+    Ok(AdminReply::json(Member::view(&row, &call)))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let here = ParentWorkspace::of(&call)?;
     let row = find(&call, here.id).await?;
     let body = call.body()?;
     let told = body.0.clone();
-    let input: Patch = body.read()?;
+    let input: MemberPatch = body.read()?;
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         allow_role(&call, row.doc.role)?;
@@ -235,10 +235,10 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(here.seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let here = ParentWorkspace::of(&call)?;
     call.body()?;
     let row = find(&call, here.id).await?;
@@ -258,5 +258,5 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
     let revision = call.commit(here.seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }

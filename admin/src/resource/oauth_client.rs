@@ -4,12 +4,12 @@
 mod declared;
 
 use super::provider::slug_of;
-use super::{NewRow, Resource, Row, Slug, delete, draft, get, list, locate, mcp_grants, update};
+use super::{NewRow, Resource, ResourceRow, Slug, delete, draft, get, list, locate, mcp_grants, update};
 use crate::change::{Action, WriteView, audit};
 use crate::input::Edit;
 use crate::oauth::{MOST_REDIRECTS, SCOPES, check_redirect};
 use crate::problem::{Problem, bad, conflict};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use gateway_domain::id::{OauthClientId, WorkspaceId};
@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 const MARK: &str = "gwc_";
 const LONGEST_DESCRIPTION: usize = 1_000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("oauth_clients.list")];
     const CREATE: &[Scope] = &[Scope::named("oauth_clients.create")];
     const READ: &[Scope] = &[Scope::named("oauth_clients.read")];
@@ -83,7 +83,7 @@ impl Resource for MadeClient {
     type Patch = OauthClientPatch;
 
     /// Makes the row without a secret: whoever makes a client that has one adds it.
-    fn create(input: NewOauthClient, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewOauthClient, _home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_description(input.description.as_deref())?;
         is_confidential(&input.kind)?;
@@ -94,14 +94,14 @@ impl Resource for MadeClient {
             secret_sha256: None,
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
         let slug = Slug::given("slug", input.slug)?;
         let slug = slug.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "oauth-client")));
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: OauthClientPatch, _call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: OauthClientPatch, _call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -119,7 +119,7 @@ impl Resource for MadeClient {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let held = around.snapshot.oauth_clients().filter(|client| client.org == row.org).count();
         let is_known = around.snapshot.oauth_client(OauthClientId(row.id)).is_some();
         if row.is_one_too_many(held, is_known, Self::MOST) {
@@ -128,7 +128,7 @@ impl Resource for MadeClient {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, _call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _call: &AdminCall) -> Value {
         let doc = &row.doc;
         let mut view = row.common("oauth_client");
         view.shift_remove("workspace_id");
@@ -149,7 +149,7 @@ impl Resource for MadeClient {
     }
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let (seen, body) = (call.snapshot().revision, call.body()?);
     let kind = body.0.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (mut new, told) = draft::<MadeClient>(&call, body)?;
@@ -164,11 +164,11 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![row], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(made(&new.row, secret.as_deref())).at(revision))
+    Ok(AdminReply::json(made(&new.row, secret.as_deref())).at(revision))
 }
 
 /// The one time that its secret is shown.
-fn made(row: &Row<MadeClient>, secret: Option<&str>) -> Value {
+fn made(row: &ResourceRow<MadeClient>, secret: Option<&str>) -> Value {
     let mut told = json!({"id": row.id, "slug": row.slug, "client_id": row.id});
     if let Some(secret) = secret {
         told["client_secret"] = secret.into();
@@ -178,7 +178,7 @@ fn made(row: &Row<MadeClient>, secret: Option<&str>) -> Value {
 
 /// Removes a client with all that people allowed it: once this is answered, no token of the client opens anything, and
 /// nothing that it holds gets it a new one.
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let id = locate::<MadeClient>(&call, None, Action::Delete).await?.id;
     mcp_grants::end_of_client(&call, &id.to_string()).await?;
     delete::<MadeClient>(call).await

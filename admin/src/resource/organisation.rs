@@ -6,12 +6,12 @@ mod defaults;
 mod own;
 
 use super::integration::pricing;
-use super::{NewRow, Resource, Row};
+use super::{NewRow, Resource, ResourceRow};
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Edit, Flag, Whole};
+use crate::input::{Edit, Flag, WholeNumber};
 use crate::problem::{Problem, bad, missing};
 use crate::resource::export_settings::{self, GivenExportSettings};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::analytics::MOST_NAMED;
 use gateway_domain::egress::{Trusted, check_custom_host};
 use gateway_domain::id::WorkspaceId;
@@ -20,7 +20,7 @@ use gateway_domain::ports::Batch;
 use gateway_domain::record::mask;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::pricing::Rates;
-use gateway_domain::resource::rotation::Period;
+use gateway_domain::resource::rotation::RotationPeriod;
 use gateway_domain::resource::security::{BadSecurity, Security};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
@@ -31,20 +31,20 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
     const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
     let own = vec![
         authed(Method::GET, "/admin/organisation", READ, "Show the organisation and its settings", show),
         authed(Method::PUT, "/admin/organisation", UPDATE, "Change settings of the organisation", change)
-            .takes::<Patch>(),
+            .takes::<OwnOrganisationPatch>(),
     ];
     own.into_iter().chain(defaults::routes(READ, UPDATE)).collect()
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct OwnOrganisationPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -64,7 +64,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     enforce_debug_log_setting: Edit<Flag>,
     #[serde(default)]
-    cache_max_age: Edit<Whole>,
+    cache_max_age: Edit<WholeNumber>,
     #[serde(default)]
     managers_set_limits: Edit<Flag>,
     #[serde(default)]
@@ -83,14 +83,18 @@ impl Resource for Organisation {
     const KIND: Kind = Kind::Organisation;
     const NOUN: &'static str = "organisation";
     const LATER: &'static [&'static str] = &[];
-    type Create = Patch;
-    type Patch = Patch;
+    type Create = OwnOrganisationPatch;
+    type Patch = OwnOrganisationPatch;
 
-    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(
+        _input: OwnOrganisationPatch,
+        _home: Option<WorkspaceId>,
+        _call: &AdminCall,
+    ) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: OwnOrganisationPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -170,11 +174,11 @@ impl Resource for Organisation {
         check_rules(&row.doc)
     }
 
-    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(_row: &ResourceRow<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, _call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _call: &AdminCall) -> Value {
         json!({
             "object": "organisation",
             "id": row.id,
@@ -205,7 +209,7 @@ impl Resource for Organisation {
 }
 
 /// What models cost the organisation, by `provider/model`: all of them at once.
-fn model_prices(given: Map<String, Value>, call: &Call) -> Result<BTreeMap<String, Rates>, Problem> {
+fn model_prices(given: Map<String, Value>, call: &AdminCall) -> Result<BTreeMap<String, Rates>, Problem> {
     const FIELD: &str = "model_prices";
     let most = Organisation::MOST_PRICES;
     if given.len() > most {
@@ -226,9 +230,9 @@ fn model_prices(given: Map<String, Value>, call: &Call) -> Result<BTreeMap<Strin
 /// Days, or the name of a period; kept in days.
 pub(crate) fn period(given: Value) -> Result<u16, Problem> {
     const RULE: &str = "must be an integer of 1..365, weekly or monthly";
-    let days = match Period::deserialize(&given) {
+    let days = match RotationPeriod::deserialize(&given) {
         Ok(named) => u64::from(named.days()),
-        Err(_) => Whole::deserialize(given).map_err(|_| bad("user_api_key_rotation_period", RULE))?.0,
+        Err(_) => WholeNumber::deserialize(given).map_err(|_| bad("user_api_key_rotation_period", RULE))?.0,
     };
     let days = u16::try_from(days).ok().filter(|d| (1..=365).contains(d));
     days.ok_or_else(|| bad("user_api_key_rotation_period", RULE))
@@ -246,7 +250,7 @@ fn metadata_keys(given: BTreeSet<String>) -> Result<BTreeSet<String>, Problem> {
     Ok(given)
 }
 
-fn cache_age(given: &Whole) -> Result<u32, Problem> {
+fn cache_age(given: &WholeNumber) -> Result<u32, Problem> {
     let (least, most) = Organisation::CACHE_AGE.into_inner();
     let age = u32::try_from(given.0).ok().filter(|age| Organisation::CACHE_AGE.contains(age));
     age.ok_or_else(|| bad("cache_max_age", format_args!("must be an integer of {least}..{most} (seconds)")))
@@ -319,17 +323,17 @@ pub(crate) fn switches(given: &BTreeMap<String, bool>, before: Option<Security>)
     })
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = own(&call).await?;
-    Ok(Reply::json(Organisation::view(&row, &call)))
+    Ok(AdminReply::json(Organisation::view(&row, &call)))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = own(&call).await?;
     let body = call.body()?;
     let told = body.0.clone();
-    let input: Patch = body.read()?;
+    let input: OwnOrganisationPatch = body.read()?;
     let decide = |around: &WriteView<'_>| {
         let mut row = around.newest(row)?;
         Organisation::patch(&mut row, input, &call)?;
@@ -339,5 +343,5 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }

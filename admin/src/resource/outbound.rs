@@ -12,7 +12,7 @@ use crate::change::WriteView;
 use crate::input::Edit;
 use crate::oauth::first_key;
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Stored;
@@ -30,13 +30,17 @@ pub(super) struct GivenOutbound {
 }
 
 impl GivenOutbound {
-    pub(super) fn read(self, home: Option<WorkspaceId>, call: &Call) -> Result<OutboundSettings, Problem> {
+    pub(super) fn read(self, home: Option<WorkspaceId>, call: &AdminCall) -> Result<OutboundSettings, Problem> {
         check_url("url", &self.url, call)?;
         self.read_beside_url(home, call)
     }
 
     /// Reads the settings like [`Self::read`], for a caller that has checked the address already.
-    pub(super) fn read_beside_url(self, home: Option<WorkspaceId>, call: &Call) -> Result<OutboundSettings, Problem> {
+    pub(super) fn read_beside_url(
+        self,
+        home: Option<WorkspaceId>,
+        call: &AdminCall,
+    ) -> Result<OutboundSettings, Problem> {
         let mut settings = OutboundSettings::new(self.url, auth(&self.auth_type, call)?);
         if let Some(given) = self.configurations {
             given.onto(&mut settings, call)?;
@@ -64,7 +68,7 @@ impl OutboundPatch {
         self,
         settings: &mut OutboundSettings,
         home: Option<WorkspaceId>,
-        call: &Call,
+        call: &AdminCall,
     ) -> Result<(), Problem> {
         if let Some(url) = self.url.required("url")? {
             check_url("url", &url, call)?;
@@ -84,11 +88,11 @@ impl OutboundPatch {
     }
 }
 
-pub(super) fn check_url(field: &str, url: &str, call: &Call) -> Result<(), Problem> {
+pub(super) fn check_url(field: &str, url: &str, call: &AdminCall) -> Result<(), Problem> {
     check_custom_host(url, &call.app.trusted).map(|_| ()).map_err(|rule| bad(field, rule))
 }
 
-fn auth(kind: &str, call: &Call) -> Result<OutboundAuth, Problem> {
+fn auth(kind: &str, call: &AdminCall) -> Result<OutboundAuth, Problem> {
     match kind {
         "none" => Ok(OutboundAuth::None),
         "headers" => Ok(OutboundAuth::Headers),
@@ -145,7 +149,7 @@ pub(super) fn key_for(settings: &OutboundSettings, around: &WriteView<'_>) -> Re
 }
 
 /// The settings as the Admin API shows them.
-pub(super) fn view(settings: &OutboundSettings, call: &Call) -> Map<String, Value> {
+pub(super) fn view(settings: &OutboundSettings, call: &AdminCall) -> Map<String, Value> {
     let view = json!({
         "url": settings.url,
         "auth_type": settings.auth_type,

@@ -8,17 +8,17 @@ use super::edition::{
 };
 use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, show_sharing};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found};
-use super::{NewRow, NumberedState, Resource, Row, Slug, create, delete, update};
+use super::{NewRow, NumberedState, Resource, ResourceRow, Slug, create, delete, update};
 use crate::change::WriteView;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict, missing};
-use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, PAGES, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::mustache::partials_of;
 use gateway_domain::resource::edition::{Edition, Editions};
 use gateway_domain::resource::prompt::{PartialDocument, Sharing, check_template, split_version};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::{PromptShelf, ShelfView, Workspace};
+use gateway_domain::snapshot::{PromptShelf, ShelfView, WorkspaceEntry};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ use uuid::Uuid;
 /// Partials of one workspace: every node holds them.
 const MOST: usize = 500;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/prompts/partials";
     const ONE: &str = "/prompts/partials/{id}";
     const VERSIONS: &str = "/prompts/partials/{id}/versions";
@@ -130,7 +130,7 @@ impl Shareable for PartialDocument {
         view.lent_partials().map(|p| p.id).collect()
     }
 
-    fn check_withdrawn(row: &Row<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_withdrawn(row: &ResourceRow<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
         // One of their own by that slug is what they mean by it.
         let losing = losing(row, next, around).filter(|w| w.shelf().partial(&row.slug).is_none());
         let asking: Vec<String> =
@@ -143,7 +143,7 @@ impl Shareable for PartialDocument {
 }
 
 /// What asks for a partial on a shelf, by slug.
-fn users(row: &Row<PartialDocument>, shelf: &PromptShelf) -> Vec<String> {
+fn users(row: &ResourceRow<PartialDocument>, shelf: &PromptShelf) -> Vec<String> {
     let id = row.id.to_string();
     let meant = |name: &str| split_version(name).0 == row.slug || split_version(name).0 == id;
     let prompts = shelf.prompts().filter(|prompt| {
@@ -164,19 +164,19 @@ impl Resource for PartialDocument {
     type Create = NewPartial;
     type Patch = PartialPatch;
 
-    fn create(input: NewPartial, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewPartial, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_text(&input.string)?;
         let description = input.version_description.unwrap_or_default();
         check_description(&description)?;
         let editions = Editions::first(edition(call, description, input.string));
         let doc = Self { editions, sharing: None, rest: Map::new() };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("pl-{}", call.app.tail::<8>())) })
     }
 
-    fn patch(row: &mut Row<Self>, input: PartialPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: PartialPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -200,7 +200,7 @@ impl Resource for PartialDocument {
         }
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
         let (held, own) = (workspace.shelf().partials().len(), row.id.to_string());
         if row.is_one_too_many(held, workspace.shelf().partial(&own).is_some(), MOST) {
@@ -221,7 +221,7 @@ impl Resource for PartialDocument {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         Self::check_withdrawn(row, None, around)?;
         let users = users(row, around.workspace(row.workspace)?.shelf());
         if users.is_empty() {
@@ -230,11 +230,11 @@ impl Resource for PartialDocument {
         Err(conflict(format!("the prompt partial is asked for by {}", users.join(", "))))
     }
 
-    fn view(row: &Row<Self>, _: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _: &AdminCall) -> Value {
         one(row, row.doc.editions.default, row.doc.editions.current())
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.shelf().partial(slug).is_some()
     }
 
@@ -246,11 +246,11 @@ impl Resource for PartialDocument {
         state(&self.editions)
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id()})
     }
 
-    fn updated(row: &Row<Self>) -> Value {
+    fn updated(row: &ResourceRow<Self>) -> Value {
         json!({"prompt_partial_version_id": row.doc.version_id()})
     }
 }
@@ -262,7 +262,7 @@ fn check_text(text: &str) -> Result<(), Problem> {
     Ok(check_template(text)?)
 }
 
-fn one(row: &Row<PartialDocument>, number: u32, edition: Option<&Edition<String>>) -> Value {
+fn one(row: &ResourceRow<PartialDocument>, number: u32, edition: Option<&Edition<String>>) -> Value {
     let mut view = row.common("partial");
     view.insert("collection_id".into(), json!(row.workspace));
     let more = json!({
@@ -276,7 +276,7 @@ fn one(row: &Row<PartialDocument>, number: u32, edition: Option<&Edition<String>
 }
 
 /// Partials lie in the collection that the workspace is by itself.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
     let place = call.query.text("collection_id");
@@ -284,7 +284,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let workspace = snapshot.workspace(home).ok_or_else(|| missing("workspace"))?;
     let mut rows = listed::<PartialDocument>(&call, workspace).await?;
     // What others share lies in no collection here.
-    let lies = |row: &Row<PartialDocument>| here && (place.is_none() || row.workspace == Some(home));
+    let lies = |row: &ResourceRow<PartialDocument>| here && (place.is_none() || row.workspace == Some(home));
     rows.retain(|row| lies(row) && is_found(row, call.query.text("search")));
     let mut data = Vec::new();
     for row in paging.cut(&rows) {
@@ -294,18 +294,18 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         show_sharing(&mut view, row, &call)?;
         data.push(view);
     }
-    Ok(Reply::json(PartialDocument::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(PartialDocument::listed(rows.len() as u64, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate_readable::<PartialDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = asked(&call, &row).await?;
     let mut view = one(&row, kept.number, Some(&kept.edition));
     show_sharing(&mut view, &row, &call)?;
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }
 
-async fn versions(call: Call) -> Result<Reply, Problem> {
+async fn versions(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let row = locate_readable::<PartialDocument>(&call, call.query.text("workspace_id")).await?;
     let all = history(&call, &row).await?;
@@ -323,5 +323,5 @@ async fn versions(call: Call) -> Result<Reply, Problem> {
         })
     };
     let data: Vec<Value> = paging.cut(&all).iter().map(view).collect();
-    Ok(Reply::json(PartialDocument::listed(all.len() as u64, data)))
+    Ok(AdminReply::json(PartialDocument::listed(all.len() as u64, data)))
 }

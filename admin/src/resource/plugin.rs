@@ -3,12 +3,12 @@
 
 mod declared;
 
-use super::{NewRow, Resource, Row, Slug, delete, get, insert, searched, update, views};
+use super::{NewRow, Resource, ResourceRow, Slug, delete, get, insert, searched, update, views};
 use crate::change::WriteView;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict, missing};
 use crate::resource::guardrail::broken_with;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::ResourceQuery;
 use gateway_domain::resource::Kind;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("plugins.list")];
     const CREATE: &[Scope] = &[Scope::named("plugins.create")];
     const UPDATE: &[Scope] = &[Scope::named("plugins.update")];
@@ -65,17 +65,17 @@ impl Resource for Plugin {
     type Create = NewPlugin;
     type Patch = PluginPatch;
 
-    fn create(input: NewPlugin, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewPlugin, _home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         let partner = input.partner.to_ascii_lowercase();
         let mut doc =
             Self { partner: partner.clone(), fields: BTreeMap::new(), secrets: BTreeMap::new(), rest: Map::new() };
         merge(&mut doc, input.credentials, call)?;
-        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
         row.name.clone_from(&partner);
         Ok(NewRow { row, slug: Slug::Given(partner) })
     }
 
-    fn patch(row: &mut Row<Self>, input: PluginPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: PluginPatch, call: &AdminCall) -> Result<(), Problem> {
         match input.credentials {
             Edit::Keep => Ok(()),
             Edit::Clear => Err(bad("credentials", "must not be null: delete the plugin instead")),
@@ -84,15 +84,15 @@ impl Resource for Plugin {
     }
 
     /// What ran with the credentials before runs with these.
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         if row.is_new() { Ok(()) } else { refuse_broken(row, &around.plus(&[row.stored()?])?) }
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         refuse_broken(row, &around.plus(&[row.clone().tombstone(row.updated_at)?])?)
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let shown =
             |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |s| mask(s.expose()));
         let open = row.doc.fields.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -122,7 +122,7 @@ impl Resource for Plugin {
     }
 }
 
-fn refuse_broken(row: &Row<Plugin>, after: &WriteView<'_>) -> Result<(), Problem> {
+fn refuse_broken(row: &ResourceRow<Plugin>, after: &WriteView<'_>) -> Result<(), Problem> {
     let org = after.snapshot.org(row.org).ok_or_else(|| missing("organisation"))?;
     let mut broken = broken_with(&after.snapshot, org, &row.doc.partner, &after.app.trusted);
     if broken.is_empty() {
@@ -133,7 +133,7 @@ fn refuse_broken(row: &Row<Plugin>, after: &WriteView<'_>) -> Result<(), Problem
 }
 
 /// Puts what was given over what is stored: absent keeps, null and an empty text clear, the mask of the stored one keeps.
-fn merge(doc: &mut Plugin, given: BTreeMap<String, Value>, call: &Call) -> Result<(), Problem> {
+fn merge(doc: &mut Plugin, given: BTreeMap<String, Value>, call: &AdminCall) -> Result<(), Problem> {
     let known = credential_fields(&doc.partner).filter(|fields| !fields.is_empty()).ok_or_else(|| {
         let with_fields = |name: &&'static str| credential_fields(name).is_some_and(|fields| !fields.is_empty());
         let names: Vec<&str> = namespaces().into_iter().filter(with_fields).collect();
@@ -158,7 +158,7 @@ fn merge(doc: &mut Plugin, given: BTreeMap<String, Value>, call: &Call) -> Resul
     }
 }
 
-fn set(doc: &mut Plugin, field: &CredentialField, text: String, call: &Call) -> Result<(), Problem> {
+fn set(doc: &mut Plugin, field: &CredentialField, text: String, call: &AdminCall) -> Result<(), Problem> {
     if text.is_empty() {
         doc.fields.remove(field.name);
         doc.secrets.remove(field.name);
@@ -180,19 +180,19 @@ fn set(doc: &mut Plugin, field: &CredentialField, text: String, call: &Call) -> 
     Ok(())
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     if body.0.contains_key("workspace_id") {
         return Err(bad("workspace_id", "is not a known field"));
     }
     let (row, revision) = insert::<Plugin>(&call, body).await?;
-    Ok(Reply::json(Plugin::created(&row)).at(revision))
+    Ok(AdminReply::json(Plugin::created(&row)).at(revision))
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let query = ResourceQuery { page: paging.page, page_size: paging.size, ..searched::<Plugin>(&call, Some(None)) };
     let page = call.app.directory.list(&query).await?;
     let data = views::<Plugin>(&page.rows, &call).await?;
-    Ok(Reply::json(Plugin::listed(page.total, data)))
+    Ok(AdminReply::json(Plugin::listed(page.total, data)))
 }

@@ -3,13 +3,13 @@
 
 pub(super) mod declared;
 
-use super::{Resource, Row, collect, edit, locate, searched};
+use super::{Resource, ResourceRow, collect, edit, locate, searched};
 use crate::actor::Actor;
 use crate::app::Counting;
 use crate::change::{Action, WriteView};
-use crate::input::{Body, Edit, Whole};
+use crate::input::{Edit, JsonBody, WholeNumber};
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::check_name;
@@ -48,7 +48,7 @@ pub(super) fn groups(given: &[GivenGroup]) -> Vec<GroupBy> {
 }
 
 /// Policies may go without a name.
-pub(super) fn rename<R: Resource>(row: &mut Row<R>, name: Edit<String>) -> Result<(), Problem> {
+pub(super) fn rename<R: Resource>(row: &mut ResourceRow<R>, name: Edit<String>) -> Result<(), Problem> {
     match name {
         Edit::Keep => {}
         Edit::Clear => row.name.clear(),
@@ -60,7 +60,7 @@ pub(super) fn rename<R: Resource>(row: &mut Row<R>, name: Edit<String>) -> Resul
     Ok(())
 }
 
-pub(super) fn set_status<R: Resource>(row: &mut Row<R>, status: Edit<String>) -> Result<(), Problem> {
+pub(super) fn set_status<R: Resource>(row: &mut ResourceRow<R>, status: Edit<String>) -> Result<(), Problem> {
     if let Some(status) = status.required("status")? {
         if !STATUSES.contains(&status.as_str()) {
             return Err(bad("status", "must be one of active, archived"));
@@ -72,7 +72,7 @@ pub(super) fn set_status<R: Resource>(row: &mut Row<R>, status: Edit<String>) ->
 
 /// How tokens and money are held, on policies of both kinds.
 pub(super) fn set_holding(
-    (enforcement, assume): (Edit<Enforcement>, Edit<Whole>),
+    (enforcement, assume): (Edit<Enforcement>, Edit<WholeNumber>),
     (kept, assumed): (&mut Enforcement, &mut Option<u64>),
 ) -> Result<(), Problem> {
     if let Some(chosen) = enforcement.required("enforcement")? {
@@ -113,7 +113,7 @@ pub(super) fn named(
     conditions: Vec<GivenCondition>,
     before: &[Condition],
     home: Option<WorkspaceId>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Vec<Condition>, Problem> {
     let snapshot = call.snapshot();
     let taken = |given: GivenCondition| Condition { key: given.key, value: given.value, excludes: given.excludes };
@@ -158,9 +158,9 @@ fn key_of(text: &str, home: Option<WorkspaceId>, snapshot: &Snapshot) -> Result<
 /// One page, and how many there are in all. The filters look into documents, which the store does not: policies
 /// are few, so they are sifted here.
 pub(super) async fn page<R: Resource>(
-    call: &Call,
+    call: &AdminCall,
     wanted: impl Fn(&R) -> bool + Send,
-) -> Result<(u64, Vec<Row<R>>), Problem> {
+) -> Result<(u64, Vec<ResourceRow<R>>), Problem> {
     let q = &call.query;
     let home = call.actor.home(&call.snapshot(), q.text("workspace_id"))?;
     let paging = q.paging()?;
@@ -174,22 +174,22 @@ pub(super) async fn page<R: Resource>(
 }
 
 /// Archived ones are shown to those who ask for archived ones.
-pub(super) async fn find<R: Resource>(call: &Call) -> Result<Row<R>, Problem> {
+pub(super) async fn find<R: Resource>(call: &AdminCall) -> Result<ResourceRow<R>, Problem> {
     let status = call.query.one_of("status", STATUSES)?.unwrap_or("active");
     let row = locate::<R>(call, call.query.text("workspace_id"), Action::Read).await?;
     if row.status == status { Ok(row) } else { Err(missing(R::NOUN)) }
 }
 
 /// A change of state like any other, so that the counters' history keeps its policy.
-pub(super) async fn archive<R: Resource>(call: Call) -> Result<Reply, Problem> {
-    let mut change = Body::default();
+pub(super) async fn archive<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
+    let mut change = JsonBody::default();
     change.0.insert("status".into(), "archived".into());
     let (_, revision) = edit::<R>(&call, change).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// What every view of a policy begins with.
-pub(super) fn view<R: Resource>(row: &Row<R>, more: &Value) -> Value {
+pub(super) fn view<R: Resource>(row: &ResourceRow<R>, more: &Value) -> Value {
     let mut view = row.common("policy");
     if row.name.is_empty() {
         view.insert("name".into(), Value::Null);

@@ -9,16 +9,16 @@ mod view;
 use super::edition::{HasEditions, asked, check_description, edition, fits, publish, state};
 use super::sharing::{SHOW_SHARE, SharePaths, Shareable, listed, locate_readable, losing, show_sharing};
 use super::shelf::{CREATE, DELETE, LIST, OWN, PUBLISH, READ, UPDATE, is_found, named};
-use super::{NewRow, NumberedState, Resource, Row, Slug, config, delete, insert, update};
+use super::{NewRow, NumberedState, Resource, ResourceRow, Slug, config, delete, insert, update};
 use crate::change::WriteView;
 use crate::input::{Edit, Flag};
 use crate::problem::{Problem, bad, conflict, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::edition::Editions;
 use gateway_domain::resource::prompt::{PromptContent, PromptDocument, Sharing, split_version};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::{ShelfView, Workspace};
+use gateway_domain::snapshot::{ShelfView, WorkspaceEntry};
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -28,7 +28,7 @@ use uuid::Uuid;
 /// Prompts of one workspace: every node holds them.
 const MOST: usize = 500;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ONE: &str = "/prompts/{id}";
     const DEFAULT: &str = "/prompts/{id}/makeDefault";
     let own = vec![
@@ -174,9 +174,9 @@ impl Shareable for PromptDocument {
         view.lent_prompts().map(|p| p.id).collect()
     }
 
-    fn check_withdrawn(row: &Row<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_withdrawn(row: &ResourceRow<Self>, next: Option<&Sharing>, around: &WriteView<'_>) -> Result<(), Problem> {
         let id = row.id.to_string();
-        let asks = |w: &&Arc<Workspace>| {
+        let asks = |w: &&Arc<WorkspaceEntry>| {
             let means_own = w.shelf().prompt(&row.slug).is_some();
             !config::asking(w, if means_own { &id } else { &row.slug }, &id).is_empty()
         };
@@ -196,7 +196,7 @@ impl Resource for PromptDocument {
     type Create = NewPrompt;
     type Patch = PromptPatch;
 
-    fn create(input: NewPrompt, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewPrompt, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let description = input.version_description.unwrap_or_default();
         check_description(&description)?;
@@ -218,12 +218,12 @@ impl Resource for PromptDocument {
         };
         let editions = Editions::first(edition(call, description, content));
         let doc = Self { collection, editions, sharing: None, rest: Map::new() };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name;
         Ok(NewRow { row, slug: Slug::Derived(format!("pp-{}", call.app.tail::<8>())) })
     }
 
-    fn patch(row: &mut Row<Self>, mut input: PromptPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, mut input: PromptPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = std::mem::take(&mut input.name).required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -253,7 +253,7 @@ impl Resource for PromptDocument {
         fits(row.doc.editions.add(edition(call, description, content)))
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let workspace = around.workspace(row.workspace)?;
         let (held, own) = (workspace.shelf().prompts().len(), row.id.to_string());
         if row.is_one_too_many(held, workspace.shelf().prompt(&own).is_some(), MOST) {
@@ -279,7 +279,7 @@ impl Resource for PromptDocument {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         Self::check_withdrawn(row, None, around)?;
         let users = config::asking(around.workspace(row.workspace)?, &row.slug, &row.id.to_string());
         if users.is_empty() {
@@ -288,11 +288,11 @@ impl Resource for PromptDocument {
         Err(conflict(format!("the prompt is a target of the configs {}", users.join(", "))))
     }
 
-    fn view(row: &Row<Self>, _: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _: &AdminCall) -> Value {
         view::one(row, row.doc.editions.default, row.doc.editions.current())
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.shelf().prompt(slug).is_some()
     }
 
@@ -304,17 +304,17 @@ impl Resource for PromptDocument {
         state(&self.editions)
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "version_id": row.doc.version_id(), "object": "prompt"})
     }
 
-    fn updated(row: &Row<Self>) -> Value {
+    fn updated(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "prompt_version_id": row.doc.version_id()})
     }
 }
 
 /// `None`: the one that every workspace is by itself.
-fn collection(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<Option<Uuid>, Problem> {
+fn collection(call: &AdminCall, home: Option<WorkspaceId>, name: &str) -> Result<Option<Uuid>, Problem> {
     let snapshot = call.snapshot();
     let workspace = home.and_then(|id| snapshot.workspace(id));
     if workspace.is_some_and(|w| w.id.to_string() == name || name == OWN) {
@@ -325,11 +325,11 @@ fn collection(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<Opti
 }
 
 /// A collection that only one workspace has says which workspace is meant.
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let mut body = call.body()?;
     let snapshot = call.snapshot();
     if let (None, Some(Value::String(name))) = (body.0.get("workspace_id"), body.0.get("collection_id")) {
-        let ours = |w: &&Arc<Workspace>| {
+        let ours = |w: &&Arc<WorkspaceEntry>| {
             w.org == call.actor.org && (w.id.to_string() == *name || w.shelf().collection(name).is_some())
         };
         let found = call.actor.workspace.is_none().then(|| snapshot.workspaces().find(ours)).flatten();
@@ -338,17 +338,19 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         }
     }
     let (row, revision) = insert::<PromptDocument>(&call, body).await?;
-    Ok(Reply::json(PromptDocument::created(&row)).at(revision))
+    Ok(AdminReply::json(PromptDocument::created(&row)).at(revision))
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let (snapshot, paging) = (call.snapshot(), call.query.paging()?);
     let home = call.actor.home(&snapshot, call.query.text("workspace_id"))?;
     let place = call.query.text("collection_id").map(|name| collection(&call, Some(home), name)).transpose()?;
     let workspace = snapshot.workspace(home).ok_or_else(|| missing("workspace"))?;
     let mut rows = listed::<PromptDocument>(&call, workspace).await?;
     // What others share lies in no collection here.
-    let lies = |row: &Row<PromptDocument>| place.is_none_or(|p| row.doc.collection == p && row.workspace == Some(home));
+    let lies = |row: &ResourceRow<PromptDocument>| {
+        place.is_none_or(|p| row.doc.collection == p && row.workspace == Some(home))
+    };
     rows.retain(|row| is_found(row, call.query.text("search")) && lies(row));
     let mut data = Vec::new();
     for row in paging.cut(&rows) {
@@ -356,19 +358,19 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         show_sharing(&mut view, row, &call)?;
         data.push(view);
     }
-    Ok(Reply::json(PromptDocument::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(PromptDocument::listed(rows.len() as u64, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = asked(&call, &row).await?;
     let mut view = view::one(&row, kept.number, Some(&kept.edition));
     show_sharing(&mut view, &row, &call)?;
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }
 
 /// Prompts of a workspace whose default or newest version asks a provider, by its slug or its id.
-pub(crate) fn naming(workspace: &Workspace, slug: &str, id: &str) -> Vec<String> {
+pub(crate) fn naming(workspace: &WorkspaceEntry, slug: &str, id: &str) -> Vec<String> {
     let names = |content: &PromptContent| {
         let key = content.virtual_key.as_deref().map(|key| key.trim_start_matches('@'));
         key == Some(slug) || key == Some(id)

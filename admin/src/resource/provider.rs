@@ -2,20 +2,20 @@
 
 mod declared;
 
-use super::limits::{self, LimitsEdit, Sent, Shape};
-use super::{NewRow, Resource, Row, Slug, create, delete, get, list, prompt, update};
+use super::limits::{self, AllowedLimits, LimitsEdit, LimitsInput};
+use super::{NewRow, Resource, ResourceRow, Slug, create, delete, get, list, prompt, update};
 use crate::change::WriteView;
-use crate::input::{Edit, Flag, Whole};
+use crate::input::{Edit, Flag, WholeNumber};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::config;
-use crate::route::{Call, HERE, Route, SEARCHED, authed};
+use crate::route::{AdminCall, AdminRoute, HERE, SEARCHED, authed};
 use gateway_domain::id::{IntegrationId, ProviderId, WorkspaceId};
 use gateway_domain::ports::Holder;
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::resource::{Kind, check_name, slugify};
 use gateway_domain::scope::Scope;
-use gateway_domain::snapshot::{Snapshot, Upstream, Workspace};
+use gateway_domain::snapshot::{Snapshot, Upstream, WorkspaceEntry};
 use gateway_domain::time::Timestamp;
 use http::Method;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// Marks a managed provider that was made with its integration and never touched since: it goes with it.
 pub(super) const AUTO: &str = "creation_mode";
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("providers.list"), Scope::named("virtual_keys.list")];
     const CREATE: &[Scope] = &[Scope::named("providers.create"), Scope::named("virtual_keys.create")];
     const READ: &[Scope] = &[Scope::named("providers.read"), Scope::named("virtual_keys.read")];
@@ -36,12 +36,12 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::GET, "/providers", LIST, "List the managed providers of a workspace", list::<Provider>)
             .asks(SEARCHED),
         authed(Method::POST, "/providers", CREATE, "Give a workspace a provider of an integration", create::<Provider>)
-            .takes::<Create>()
+            .takes::<NewProvider>()
             .and(&["workspace_id"]),
         authed(Method::GET, "/providers/{id}", READ, "Show a managed provider by slug or id", get::<Provider>)
             .asks(HERE),
         authed(Method::PUT, "/providers/{id}", UPDATE, "Change a managed provider", update::<Provider>)
-            .takes::<Patch>()
+            .takes::<ProviderPatch>()
             .and(&["workspace_id"])
             .asks(HERE),
         authed(
@@ -57,7 +57,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewProvider {
     name: String,
     integration_id: String,
     slug: Option<String>,
@@ -65,16 +65,16 @@ pub(crate) struct Create {
     expires_at: Option<Timestamp>,
     tags: Option<BTreeMap<String, String>>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     #[serde(default)]
-    max_parallel: Edit<Whole>,
+    max_parallel: Edit<WholeNumber>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct ProviderPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -84,11 +84,11 @@ pub(crate) struct Patch {
     #[serde(default)]
     tags: Edit<BTreeMap<String, String>>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     #[serde(default)]
-    max_parallel: Edit<Whole>,
+    max_parallel: Edit<WholeNumber>,
     /// Acted on once the change is stored.
     #[serde(default)]
     #[expect(dead_code, reason = "read so that it is not refused")]
@@ -96,33 +96,33 @@ pub(crate) struct Patch {
 }
 
 /// How many limits of each kind a provider may have.
-const SHAPE: Shape = Shape { rates: 10, budgets: 1, seconds: false };
+const SHAPE: AllowedLimits = AllowedLimits { rates: 10, budgets: 1, seconds: false };
 
 impl Resource for Provider {
     const KIND: Kind = Kind::Provider;
     const NOUN: &'static str = "provider";
     const LATER: &'static [&'static str] = &["secret_mappings"];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewProvider;
+    type Patch = ProviderPatch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewProvider, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         check_future(input.expires_at, call.now)?;
         let integration_id = integration(call, home, &input.integration_id)?;
         let rest = tagged(Map::new(), Some(input.tags.unwrap_or_default()))?;
-        let mut limits = Limits::default();
+        let mut limits = ResourceLimits::default();
         let given = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
         given.onto("", &mut limits, SHAPE, call.now)?;
         let mut max_parallel = None;
         limits::parallel(&input.max_parallel, &mut max_parallel)?;
         let doc = Self { integration_id, note: input.note, expires_at: input.expires_at, limits, max_parallel, rest };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(|| Slug::Derived(slug_of(&input.name, "provider")));
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: ProviderPatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -140,13 +140,13 @@ impl Resource for Provider {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         // One that was shut out since can still be renamed and limited.
         let found = around.snapshot.upstream(row.doc.integration_id).filter(|u| !row.is_new() || usable(u, row));
         found.map(|_| ()).ok_or_else(|| no_integration(&row.doc.integration_id.to_string()))
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let (workspace, id) = (around.workspace(row.workspace)?, row.id.to_string());
         let configs = config::naming(workspace, &row.slug, &id);
         if !configs.is_empty() {
@@ -159,7 +159,7 @@ impl Resource for Provider {
         Err(conflict(format!("the provider is named by the prompts {}", prompts.join(", "))))
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let snapshot = call.snapshot();
         let upstream = snapshot.upstream(row.doc.integration_id);
         let mut view = row.common("provider");
@@ -184,20 +184,20 @@ impl Resource for Provider {
         Value::Object(view)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.provider(slug).is_some()
     }
 
-    fn budgets(row: &Row<Self>) -> Option<(Holder, &Limits)> {
+    fn budgets(row: &ResourceRow<Self>) -> Option<(Holder, &ResourceLimits)> {
         Some((Holder::Provider(ProviderId(row.id)), &row.doc.limits))
     }
 
-    fn updated(row: &Row<Self>) -> Value {
+    fn updated(row: &ResourceRow<Self>) -> Value {
         Self::created(row)
     }
 }
 
-fn usable(upstream: &Upstream, row: &Row<Provider>) -> bool {
+fn usable(upstream: &Upstream, row: &ResourceRow<Provider>) -> bool {
     upstream.org == row.org && row.workspace.is_some_and(|w| upstream.open_to(w))
 }
 
@@ -206,7 +206,7 @@ fn no_integration(name: &str) -> Problem {
 }
 
 /// Finds an integration by id, or by slug among those that the workspace can use.
-fn integration(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<IntegrationId, Problem> {
+fn integration(call: &AdminCall, home: Option<WorkspaceId>, name: &str) -> Result<IntegrationId, Problem> {
     if let Ok(id) = name.parse() {
         return Ok(id);
     }
@@ -214,7 +214,7 @@ fn integration(call: &Call, home: Option<WorkspaceId>, name: &str) -> Result<Int
     found.ok_or_else(|| no_integration(name))
 }
 
-fn by_slug(snapshot: &Snapshot, call: &Call, home: Option<WorkspaceId>, name: &str) -> Option<IntegrationId> {
+fn by_slug(snapshot: &Snapshot, call: &AdminCall, home: Option<WorkspaceId>, name: &str) -> Option<IntegrationId> {
     let fits = |u: &&Arc<Upstream>| u.org == call.actor.org && *u.slug == *name && home.is_some_and(|w| u.open_to(w));
     snapshot.upstreams().find(fits).map(|u| u.integration)
 }

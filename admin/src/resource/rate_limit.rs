@@ -4,23 +4,23 @@ mod declared;
 
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
-use super::{NewRow, Resource, Row, Slug, create, update};
+use super::{NewRow, Resource, ResourceRow, Slug, create, update};
 use crate::change::WriteView;
-use crate::input::{Edit, Whole};
+use crate::input::{Edit, WholeNumber};
 use crate::problem::Problem;
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::policy::{Enforcement, Measure, RateLimitPolicy, Target, Unit};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::WorkspaceEntry;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 const UNITS: &[&str] = &["rpm", "rph", "rpd", "rpw", "tpm", "tph", "tpd", "tpw"];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     vec![
         authed(Method::GET, "/policies/rate-limits", LIST, "List the rate-limit policies of a workspace", list)
             .asks(&["workspace_id", "status", "type", "target", "unit", "search", "current_page", "page_size"]),
@@ -31,7 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Limit requests or tokens of who matches",
             create::<RateLimitPolicy>,
         )
-        .takes::<Create>()
+        .takes::<NewRateLimit>()
         .and(&["workspace_id"]),
         authed(Method::GET, "/policies/rate-limits/{id}", READ, "Show a rate-limit policy", show)
             .asks(&["workspace_id", "status"]),
@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "Change a rate-limit policy, but for its target",
             update::<RateLimitPolicy>,
         )
-        .takes::<Patch>()
+        .takes::<RateLimitPatch>()
         .asks(HERE),
         authed(
             Method::DELETE,
@@ -57,7 +57,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewRateLimit {
     name: Option<String>,
     description: Option<String>,
     #[serde(default)]
@@ -65,20 +65,20 @@ pub(crate) struct Create {
     #[serde(rename = "type")]
     measure: Measure,
     unit: Unit,
-    value: Whole,
+    value: WholeNumber,
     conditions: Vec<GivenCondition>,
     #[serde(default)]
     group_by: Vec<GivenGroup>,
     #[serde(default)]
     enforcement: Enforcement,
-    assume_output: Option<Whole>,
+    assume_output: Option<WholeNumber>,
     #[serde(default)]
     fail_mode: FailMode,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct RateLimitPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -86,7 +86,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     unit: Edit<Unit>,
     #[serde(default)]
-    value: Edit<Whole>,
+    value: Edit<WholeNumber>,
     #[serde(default)]
     conditions: Edit<Vec<GivenCondition>>,
     #[serde(default)]
@@ -96,7 +96,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     enforcement: Edit<Enforcement>,
     #[serde(default)]
-    assume_output: Edit<Whole>,
+    assume_output: Edit<WholeNumber>,
     // Clients that send the whole object back may, as long as these are as they were.
     target: Option<Target>,
     #[serde(rename = "type")]
@@ -108,10 +108,10 @@ impl Resource for RateLimitPolicy {
     const KIND: Kind = Kind::RateLimitPolicy;
     const NOUN: &'static str = "policy";
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewRateLimit;
+    type Patch = RateLimitPatch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewRateLimit, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         if let Some(name) = &input.name {
             check_name("name", name)?;
         }
@@ -128,13 +128,13 @@ impl Resource for RateLimitPolicy {
             fail_mode: input.fail_mode,
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name.unwrap_or_default();
         let slug = slug_of(&row.name, &format!("rate-limit-{}", call.app.tail::<6>()));
         Ok(NewRow { row, slug: Slug::Derived(slug) })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: RateLimitPatch, call: &AdminCall) -> Result<(), Problem> {
         call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
         input.refuse_fixed(&row.doc)?;
         policy::rename(row, input.name)?;
@@ -156,12 +156,12 @@ impl Resource for RateLimitPolicy {
         policy::set_status(row, input.status)
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }
 
-    fn view(row: &Row<Self>, _call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _call: &AdminCall) -> Value {
         let more = json!({
             "description": row.doc.description,
             "target": row.doc.target,
@@ -177,16 +177,16 @@ impl Resource for RateLimitPolicy {
         policy::view(row, &more)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.policies().values().any(|p| *p.slug == *slug)
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "object": "policy"})
     }
 }
 
-impl Patch {
+impl RateLimitPatch {
     fn refuse_fixed(&self, stored: &RateLimitPolicy) -> Result<(), Problem> {
         policy::refuse_fixed(&[
             ("target", self.target.is_some_and(|t| t != stored.target)),
@@ -196,7 +196,7 @@ impl Patch {
     }
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let q = &call.query;
     let measure = q.one_of("type", &["requests", "tokens"])?;
     let target = q.one_of("target", &["llm", "mcp_tools"])?;
@@ -207,10 +207,10 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     })
     .await?;
     let data = rows.iter().map(|row| RateLimitPolicy::view(row, &call)).collect();
-    Ok(Reply::json(RateLimitPolicy::listed(total, data)))
+    Ok(AdminReply::json(RateLimitPolicy::listed(total, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = policy::find::<RateLimitPolicy>(&call).await?;
-    Ok(Reply::json(RateLimitPolicy::view(&row, &call)))
+    Ok(AdminReply::json(RateLimitPolicy::view(&row, &call)))
 }

@@ -5,12 +5,12 @@ use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, bad, conflict, internal, missing};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::Holder;
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::{Kind, Stored, StoredVersion, check_slug};
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::WorkspaceEntry;
 use gateway_domain::time::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,20 +33,20 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     type Patch: DeserializeOwned + Send;
 
     /// Makes a row from a new body by every rule that needs no look at other rows.
-    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem>;
-    fn patch(row: &mut Row<Self>, input: Self::Patch, call: &Call) -> Result<(), Problem>;
+    fn create(input: Self::Create, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem>;
+    fn patch(row: &mut ResourceRow<Self>, input: Self::Patch, call: &AdminCall) -> Result<(), Problem>;
     /// Everything that the row refers to exists and may be referred to.
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem>;
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem>;
     /// The key that callers use, where a row is one.
-    fn used_as(_row: &Row<Self>) -> Option<KeyId> {
+    fn used_as(_row: &ResourceRow<Self>) -> Option<KeyId> {
         None
     }
     /// Nothing refers to the row any more; what does is named.
-    fn check_unused(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(_row: &ResourceRow<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
     /// The only way out: secrets are masked here.
-    fn view(row: &Row<Self>, call: &Call) -> Value;
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value;
 
     /// Where a new row goes; `named` is the workspace of the request or of the key.
     fn home(named: Option<WorkspaceId>, default: WorkspaceId) -> Option<WorkspaceId> {
@@ -54,12 +54,12 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     }
 
     /// What this actor may do to this row, beyond the scopes of the route.
-    fn allow(_row: &Row<Self>, _actor: &Actor, _action: Action) -> Result<(), Problem> {
+    fn allow(_row: &ResourceRow<Self>, _actor: &Actor, _action: Action) -> Result<(), Problem> {
         Ok(())
     }
 
     /// Whether a workspace holds one under this slug, to find it for an Admin key that names no workspace.
-    fn held(_workspace: &Workspace, _slug: &str) -> bool {
+    fn held(_workspace: &WorkspaceEntry, _slug: &str) -> bool {
         false
     }
 
@@ -70,7 +70,7 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
     fn forget(&mut self) {}
 
     /// What it is limited to, and under whose name that is counted.
-    fn budgets(_row: &Row<Self>) -> Option<(Holder, &Limits)> {
+    fn budgets(_row: &ResourceRow<Self>) -> Option<(Holder, &ResourceLimits)> {
         None
     }
 
@@ -84,11 +84,11 @@ pub(crate) trait Resource: Serialize + DeserializeOwned + Clone + Send + Sync + 
         None
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug})
     }
 
-    fn updated(_row: &Row<Self>) -> Value {
+    fn updated(_row: &ResourceRow<Self>) -> Value {
         json!({})
     }
 
@@ -108,7 +108,7 @@ pub(crate) struct NumberedState {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Row<T> {
+pub(crate) struct ResourceRow<T> {
     pub(crate) id: Uuid,
     pub(crate) org: OrgId,
     pub(crate) workspace: Option<WorkspaceId>,
@@ -125,7 +125,7 @@ pub(crate) struct Row<T> {
     pub(super) before: Option<Arc<str>>,
 }
 
-impl<R: Resource> Row<R> {
+impl<R: Resource> ResourceRow<R> {
     /// One that nobody has stored yet.
     pub(crate) fn fresh(app: &App, org: OrgId, workspace: Option<WorkspaceId>, owner: Option<Uuid>, doc: R) -> Self {
         let now = app.now();
@@ -274,10 +274,10 @@ impl<R: Resource> Row<R> {
 
 impl WriteView<'_> {
     /// The row as it is now: someone may have changed or deleted it since it was read.
-    pub(crate) fn newest<R: Resource>(&self, row: Row<R>) -> Result<Row<R>, Problem> {
+    pub(crate) fn newest<R: Resource>(&self, row: ResourceRow<R>) -> Result<ResourceRow<R>, Problem> {
         match self.since(R::KIND, row.id, row.version) {
             Some(stored) if stored.deleted_at.is_some() => Err(missing(R::NOUN)),
-            Some(stored) => Row::read(stored),
+            Some(stored) => ResourceRow::read(stored),
             None => Ok(row),
         }
     }
@@ -308,7 +308,7 @@ impl Slug {
 /// A new row whose slug is not settled yet.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRow<R> {
-    pub(crate) row: Row<R>,
+    pub(crate) row: ResourceRow<R>,
     pub(crate) slug: Slug,
 }
 
@@ -319,7 +319,7 @@ impl<R: Resource> NewRow<R> {
     }
 
     /// Chooses the slug by what the store holds.
-    pub(crate) async fn settle(&mut self, call: &Call) -> Result<(), Problem> {
+    pub(crate) async fn settle(&mut self, call: &AdminCall) -> Result<(), Problem> {
         let slug = match &self.slug {
             Slug::None => return Ok(()),
             Slug::Given(slug) | Slug::Derived(slug) => slug.clone(),

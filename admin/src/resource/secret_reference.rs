@@ -5,12 +5,12 @@ mod auth;
 mod declared;
 
 use super::provider::check_count;
-use super::{NewRow, Resource, Row, Slug, collect, create, delete, get, searched, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, create, delete, get, searched, update};
 use crate::change::WriteView;
 use crate::input::Edit;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::provider::slug_of;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::{SecretReferenceId, WorkspaceId};
 use gateway_domain::resource::secret_reference::SecretReference;
 use gateway_domain::resource::{Kind, check_name};
@@ -25,7 +25,7 @@ const USUAL_PAGE: u64 = 20;
 const MOST_PAGE: u64 = 100;
 const MOST_WORKSPACES: usize = 1_000;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("secret_references.list")];
     const CREATE: &[Scope] = &[Scope::named("secret_references.create")];
     const READ: &[Scope] = &[Scope::named("secret_references.read")];
@@ -95,7 +95,7 @@ impl Resource for SecretReference {
     type Create = NewReference;
     type Patch = ReferencePatch;
 
-    fn create(input: NewReference, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewReference, _home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
         let manager = SecretManager::parse(&input.manager_type).ok_or_else(unknown_manager)?;
         let mut doc = Self {
@@ -111,14 +111,14 @@ impl Resource for SecretReference {
         };
         auth::merge(&mut doc, input.auth_config, call)?;
         check(&doc, call)?;
-        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
         let derived = || Slug::Derived(slug_of(&input.name, "secret"));
         let slug = Slug::given("slug", input.slug)?.unwrap_or_else(derived);
         row.name = input.name;
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: ReferencePatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: ReferencePatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -145,7 +145,7 @@ impl Resource for SecretReference {
         check(&row.doc, call)
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let most = around.app.quotas.secret_references;
         let held = around.snapshot.secret_references().filter(|reference| reference.org == row.org).count();
         let holds = around.snapshot.secret_reference(SecretReferenceId(row.id)).is_some();
@@ -155,7 +155,7 @@ impl Resource for SecretReference {
         Ok(())
     }
 
-    fn check_unused(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_unused(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let id = SecretReferenceId(row.id);
         let users = around.snapshot.upstreams().filter(|upstream| upstream.uses(id)).map(|upstream| &*upstream.slug);
         let servers = around.snapshot.mcp_upstreams().filter(|upstream| upstream.uses(id));
@@ -170,7 +170,7 @@ impl Resource for SecretReference {
         Err(conflict(format!("these integrations are filled from the secret reference: {}", users.join(", "))))
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let doc = &row.doc;
         let mut view = brief(row);
         let more = json!({
@@ -201,7 +201,7 @@ impl Resource for SecretReference {
         self.secrets.clear();
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({ "id": row.id, "slug": row.slug, "object": "secret-reference" })
     }
 }
@@ -211,7 +211,7 @@ fn unknown_manager() -> Problem {
     bad("manager_type", format_args!("must be one of {}", names.join(", ")))
 }
 
-fn brief(row: &Row<SecretReference>) -> Map<String, Value> {
+fn brief(row: &ResourceRow<SecretReference>) -> Map<String, Value> {
     let mut view = row.common("secret-reference");
     view.shift_remove("workspace_id");
     view.insert("status".into(), "ACTIVE".into());
@@ -220,7 +220,7 @@ fn brief(row: &Row<SecretReference>) -> Map<String, Value> {
 }
 
 /// How its secret stands on the node that answers; null where that reads none.
-fn resolution(row: &Row<SecretReference>, call: &Call) -> Value {
+fn resolution(row: &ResourceRow<SecretReference>, call: &AdminCall) -> Value {
     let Some(standings) = &call.app.secrets else { return Value::Null };
     let standing = standings.standing(SecretReferenceId(row.id)).unwrap_or_default();
     json!({
@@ -232,7 +232,7 @@ fn resolution(row: &Row<SecretReference>, call: &Call) -> Value {
 }
 
 /// Everything that needs no look at other rows.
-fn check(doc: &SecretReference, call: &Call) -> Result<(), Problem> {
+fn check(doc: &SecretReference, call: &AdminCall) -> Result<(), Problem> {
     if doc.description.as_ref().is_some_and(|text| text.chars().count() > 1024) {
         return Err(bad("description", "must be at most 1024 characters"));
     }
@@ -254,7 +254,7 @@ fn check(doc: &SecretReference, call: &Call) -> Result<(), Problem> {
 fn workspaces(
     all: Option<bool>,
     listed: Option<Vec<String>>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Option<BTreeSet<WorkspaceId>>, Problem> {
     const FIELD: &str = "allowed_workspaces";
     let listed = match (all, listed) {
@@ -275,7 +275,7 @@ fn workspaces(
 }
 
 /// The store knows neither managers nor tags, and references are few.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let managers: Vec<&str> = SecretManager::ALL.iter().map(|manager| manager.name()).collect();
     let manager = call.query.one_of("manager_type", &managers)?.and_then(SecretManager::parse);
     let tags: BTreeMap<String, String> = match call.query.text("tags") {
@@ -292,5 +292,5 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let start = usize::try_from(paging.page.saturating_mul(paging.size)).unwrap_or(usize::MAX);
     let page = rows.iter().skip(start).take(usize::try_from(paging.size).unwrap_or(usize::MAX));
     let data = page.map(|row| Value::Object(brief(row))).collect();
-    Ok(Reply::json(SecretReference::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(SecretReference::listed(rows.len() as u64, data)))
 }

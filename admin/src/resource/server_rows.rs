@@ -1,8 +1,8 @@
 //! A workspace's names for what its integrations lead to, MCP servers and agents: how they are described, called and listed.
 
-use super::{Resource, Row, Slug, collect, everything};
+use super::{Resource, ResourceRow, Slug, collect, everything};
 use crate::problem::{Problem, bad};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::resource::mcp::check_server_slug;
 use gateway_domain::resource::slugify;
 use serde_json::Value;
@@ -37,15 +37,15 @@ fn derived(kind: &str, name: &str) -> String {
     if check_server_slug(&slug).is_ok() { slug } else { format!("{kind}-{slug}").trim_end_matches('-').to_owned() }
 }
 
-pub(super) async fn list<R: Resource>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging_by("current_page", "page_size", MOST_SERVERS)?;
     let rows = collect::<R>(&call, everything::<R>(&call, Some(Some(home)))).await?;
     let (id, search) = (call.query.text("id"), call.query.text("search").map(str::to_lowercase));
-    let wanted = |row: &&Row<R>| {
+    let wanted = |row: &&ResourceRow<R>| {
         let fits = |text: &str| search.as_ref().is_none_or(|search| text.to_lowercase().contains(search));
         id.is_none_or(|id| row.slug == id || row.id.to_string() == id) && (fits(&row.name) || fits(&row.slug))
     };
     let data: Vec<Value> = rows.iter().filter(wanted).map(|row| R::view(row, &call)).collect();
-    Ok(Reply::json(R::listed(data.len() as u64, paging.cut(&data).to_vec())))
+    Ok(AdminReply::json(R::listed(data.len() as u64, paging.cut(&data).to_vec())))
 }

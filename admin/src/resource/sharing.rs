@@ -4,15 +4,15 @@
 use super::declared::{Assuming, Declaring, take};
 use super::edition::{HasEditions, KeptVersion, history, pick};
 use super::shelf::UPDATE;
-use super::{Row, collect, everything, locate};
+use super::{ResourceRow, collect, everything, locate};
 use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::prompt::Sharing;
-use gateway_domain::snapshot::{ShelfView, Workspace};
+use gateway_domain::snapshot::{ShelfView, WorkspaceEntry};
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,17 +36,21 @@ pub(super) trait Shareable: HasEditions {
     fn lent(view: ShelfView<'_>, name: &str) -> Option<Uuid>;
     fn all_lent(view: ShelfView<'_>) -> Vec<Uuid>;
     /// Nobody whom it is taken away from asks for it.
-    fn check_withdrawn(_row: &Row<Self>, _next: Option<&Sharing>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check_withdrawn(
+        _row: &ResourceRow<Self>,
+        _next: Option<&Sharing>,
+        _around: &WriteView<'_>,
+    ) -> Result<(), Problem> {
         Ok(())
     }
 }
 
 /// The workspaces that it is taken away from.
 pub(super) fn losing<'a, R: Shareable>(
-    row: &'a Row<R>,
+    row: &'a ResourceRow<R>,
     next: Option<&'a Sharing>,
     around: &'a WriteView<'_>,
-) -> impl Iterator<Item = &'a Arc<Workspace>> {
+) -> impl Iterator<Item = &'a Arc<WorkspaceEntry>> {
     let ours = around.snapshot.workspaces().filter(|w| w.org == row.org && row.workspace != Some(w.id));
     let had = ours.filter(|w| row.doc.sharing().is_some_and(|before| before.reaches(w.id)));
     had.filter(move |w| !next.is_some_and(|next| next.reaches(w.id)))
@@ -58,7 +62,7 @@ pub(super) struct SharePaths {
     pub(super) unshare: &'static str,
 }
 
-pub(super) fn routes<R: Shareable>(at: &SharePaths) -> Vec<Route> {
+pub(super) fn routes<R: Shareable>(at: &SharePaths) -> Vec<AdminRoute> {
     let (share, unshare) = (at.share, at.unshare);
     vec![
         authed(Method::POST, share, UPDATE, "Share it with more workspaces, or with all", add::<R>)
@@ -92,7 +96,7 @@ struct SharedNoMore {
 }
 
 impl ShareWith {
-    fn read(self, call: &Call) -> Result<Sharing, Problem> {
+    fn read(self, call: &AdminCall) -> Result<Sharing, Problem> {
         match (self.access.as_deref(), self.workspaces) {
             (Some("organisation"), None) => Ok(Sharing::Organisation),
             (Some("organisation"), Some(_)) => Err(bad("workspaces", "cannot be given where access is organisation")),
@@ -106,7 +110,7 @@ impl ShareWith {
 }
 
 /// Ids of workspaces of the organisation.
-fn named(call: &Call, names: &[String]) -> Result<BTreeSet<WorkspaceId>, Problem> {
+fn named(call: &AdminCall, names: &[String]) -> Result<BTreeSet<WorkspaceId>, Problem> {
     if names.is_empty() || names.len() > MOST {
         return Err(bad("workspaces", format_args!("must name 1..{MOST} workspaces")));
     }
@@ -118,8 +122,8 @@ fn named(call: &Call, names: &[String]) -> Result<BTreeSet<WorkspaceId>, Problem
     names.iter().enumerate().map(find).collect()
 }
 
-async fn add<R: Shareable>(call: Call) -> Result<Reply, Problem> {
-    let asked = |call: &Call, body: crate::input::Body| body.read::<ShareWith>()?.read(call);
+async fn add<R: Shareable>(call: AdminCall) -> Result<AdminReply, Problem> {
+    let asked = |call: &AdminCall, body: crate::input::JsonBody| body.read::<ShareWith>()?.read(call);
     alter::<R, _>(call, asked, |asked, before| {
         Ok(Some(match (asked, before) {
             (Sharing::Workspaces(more), Some(Sharing::Workspaces(mut known))) => {
@@ -133,13 +137,13 @@ async fn add<R: Shareable>(call: Call) -> Result<Reply, Problem> {
     .await
 }
 
-async fn replace<R: Shareable>(call: Call) -> Result<Reply, Problem> {
-    let asked = |call: &Call, body: crate::input::Body| body.read::<ShareWith>()?.read(call);
+async fn replace<R: Shareable>(call: AdminCall) -> Result<AdminReply, Problem> {
+    let asked = |call: &AdminCall, body: crate::input::JsonBody| body.read::<ShareWith>()?.read(call);
     alter::<R, _>(call, asked, |asked, _| Ok(Some(asked))).await
 }
 
-async fn remove<R: Shareable>(call: Call) -> Result<Reply, Problem> {
-    let asked = |call: &Call, body: crate::input::Body| {
+async fn remove<R: Shareable>(call: AdminCall) -> Result<AdminReply, Problem> {
+    let asked = |call: &AdminCall, body: crate::input::JsonBody| {
         body.read::<SharedNoMore>()?.workspaces.map(|names| named(call, &names)).transpose()
     };
     alter::<R, _>(call, asked, |asked, before| match (asked, before) {
@@ -156,15 +160,15 @@ async fn remove<R: Shareable>(call: Call) -> Result<Reply, Problem> {
     .await
 }
 
-async fn end<R: Shareable>(call: Call) -> Result<Reply, Problem> {
+async fn end<R: Shareable>(call: AdminCall) -> Result<AdminReply, Problem> {
     alter::<R, _>(call, |_, _| Ok(()), |(), _| Ok(None)).await
 }
 
 async fn alter<R: Shareable, A: Send>(
-    call: Call,
-    read: impl FnOnce(&Call, crate::input::Body) -> Result<A, Problem> + Send,
+    call: AdminCall,
+    read: impl FnOnce(&AdminCall, crate::input::JsonBody) -> Result<A, Problem> + Send,
     next: impl FnOnce(A, Option<Sharing>) -> Result<Option<Sharing>, Problem> + Send,
-) -> Result<Reply, Problem> {
+) -> Result<AdminReply, Problem> {
     let (seen, mut body) = (call.snapshot().revision, call.body()?);
     let told = body.0.clone();
     let given = body.take_text("workspace_id")?;
@@ -190,7 +194,7 @@ async fn alter<R: Shareable, A: Send>(
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(answer).at(revision))
+    Ok(AdminReply::json(answer).at(revision))
 }
 
 fn shown(sharing: Option<&Sharing>) -> Value {
@@ -234,7 +238,10 @@ pub(super) fn take_sharing(fields: &mut Map<String, Value>, from: &Assuming<'_>)
 }
 
 /// The row that the path names: one that the actor may change, or one that is shared with the workspace acted on.
-pub(super) async fn locate_readable<R: Shareable>(call: &Call, given: Option<&str>) -> Result<Row<R>, Problem> {
+pub(super) async fn locate_readable<R: Shareable>(
+    call: &AdminCall,
+    given: Option<&str>,
+) -> Result<ResourceRow<R>, Problem> {
     match locate::<R>(call, given, Action::Read).await {
         Err(problem) if problem.status == StatusCode::NOT_FOUND => {}
         done => return done,
@@ -245,14 +252,14 @@ pub(super) async fn locate_readable<R: Shareable>(call: &Call, given: Option<&st
     let found = call.app.directory.get(R::KIND, call.actor.org, None, &id.to_string()).await?;
     let found = found.ok_or_else(|| missing(R::NOUN))?;
     call.subject.found(&found);
-    Row::read(&found)
+    ResourceRow::read(&found)
 }
 
 /// What the path names and the version of it that is asked for, to be made into another.
 pub(super) async fn locate_source<R: Shareable>(
-    call: &Call,
+    call: &AdminCall,
     version: Option<u64>,
-) -> Result<(Row<R>, KeptVersion<R::Content>), Problem> {
+) -> Result<(ResourceRow<R>, KeptVersion<R::Content>), Problem> {
     let row = locate_readable::<R>(call, call.query.text("workspace_id")).await?;
     let number = version.unwrap_or_else(|| row.doc.editions().default.into());
     let found = pick(history(call, &row).await?, &number.to_string());
@@ -261,7 +268,10 @@ pub(super) async fn locate_source<R: Shareable>(
 }
 
 /// The rows of a list, by what its `type` asks for: of the workspace, or of others that share them with it.
-pub(super) async fn listed<R: Shareable>(call: &Call, home: &Arc<Workspace>) -> Result<Vec<Row<R>>, Problem> {
+pub(super) async fn listed<R: Shareable>(
+    call: &AdminCall,
+    home: &Arc<WorkspaceEntry>,
+) -> Result<Vec<ResourceRow<R>>, Problem> {
     let (own, lent) = match call.query.text("type") {
         None | Some("own") => (true, false),
         Some("shared") => (false, true),
@@ -283,7 +293,11 @@ pub(super) async fn listed<R: Shareable>(call: &Call, home: &Arc<Workspace>) -> 
 }
 
 /// Adds to a view what the workspace may do with it, and for its owner with whom it is shared.
-pub(super) fn show_sharing<R: Shareable>(view: &mut Value, row: &Row<R>, call: &Call) -> Result<(), Problem> {
+pub(super) fn show_sharing<R: Shareable>(
+    view: &mut Value,
+    row: &ResourceRow<R>,
+    call: &AdminCall,
+) -> Result<(), Problem> {
     let named = call.actor.named(&call.snapshot(), call.query.text("workspace_id"))?;
     let elsewhere = named.is_some_and(|here| row.workspace != Some(here));
     if let Value::Object(fields) = view {
@@ -295,6 +309,6 @@ pub(super) fn show_sharing<R: Shareable>(view: &mut Value, row: &Row<R>, call: &
     Ok(())
 }
 
-fn wants_share(call: &Call) -> Result<bool, Problem> {
+fn wants_share(call: &AdminCall) -> Result<bool, Problem> {
     Ok(call.query.parsed::<bool>(SHOW_SHARE, "must be true or false")?.unwrap_or_default())
 }

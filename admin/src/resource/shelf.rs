@@ -1,7 +1,7 @@
 //! What prompts, partials, collections and labels have in common: their scopes, how they are searched, and the collection
 //! that each workspace is by itself.
 
-use super::{Resource, Row};
+use super::{Resource, ResourceRow};
 use crate::problem::{Problem, bad};
 use gateway_domain::scope::Scope;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ pub(super) const PUBLISH: &[Scope] = &[Scope::named("prompts.publish")];
 pub(super) const OWN: &str = "default";
 
 /// Whether a name or a slug holds what is searched for, whatever the case.
-pub(super) fn is_found<R: Resource>(row: &Row<R>, search: Option<&str>) -> bool {
+pub(super) fn is_found<R: Resource>(row: &ResourceRow<R>, search: Option<&str>) -> bool {
     let Some(search) = search else { return true };
     let search = search.to_lowercase();
     row.name.to_lowercase().contains(&search) || row.slug.to_lowercase().contains(&search)

@@ -6,24 +6,24 @@ mod declared;
 use super::limits::{self, BudgetEdit};
 use super::policy::{self, CREATE, DELETE, GivenCondition, GivenGroup, LIST, READ, UPDATE};
 use super::provider::slug_of;
-use super::{NewRow, Resource, Row, Slug, create, edit, locate};
+use super::{NewRow, Resource, ResourceRow, Slug, create, edit, locate};
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Edit, Whole};
+use crate::input::{Edit, WholeNumber};
 use crate::problem::{Problem, bad, missing};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::counters::FailMode;
 use gateway_domain::id::{PolicyId, WorkspaceId};
 use gateway_domain::ports::{Batch, Entity, EntityQuery, Holder, Which};
 use gateway_domain::resource::budget::{Amount, Reset, Spend, Week};
 use gateway_domain::resource::policy::{Enforcement, Target, UsageLimitPolicy};
 use gateway_domain::resource::{Kind, check_name};
-use gateway_domain::snapshot::Workspace;
+use gateway_domain::snapshot::WorkspaceEntry;
 use gateway_domain::time::Timestamp;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/policies/usage-limits";
     const ONE: &str = "/policies/usage-limits/{id}";
     const ENTITIES: &str = "/policies/usage-limits/{id}/entities";
@@ -40,7 +40,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "page_size",
         ]),
         authed(Method::POST, ALL, CREATE, "Limit what who matches may spend", create::<UsageLimitPolicy>)
-            .takes::<Create>()
+            .takes::<NewUsageLimit>()
             .and(&["workspace_id"]),
         authed(Method::GET, ONE, READ, "Show a usage-limit policy, with what was used if asked", show).asks(&[
             "workspace_id",
@@ -48,7 +48,7 @@ pub(crate) fn routes() -> Vec<Route> {
             "include_usage",
         ]),
         authed(Method::PUT, ONE, UPDATE, "Change a usage-limit policy, or forget what one value has used", change)
-            .takes::<Patch>()
+            .takes::<UsageLimitPatch>()
             .and(&["workspace_id", "reset_usage_for_value"])
             .asks(HERE),
         authed(Method::DELETE, ONE, DELETE, "Archive a usage-limit policy", policy::archive::<UsageLimitPolicy>)
@@ -66,7 +66,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewUsageLimit {
     name: Option<String>,
     description: Option<String>,
     #[serde(default)]
@@ -79,7 +79,7 @@ pub(crate) struct Create {
     #[serde(default)]
     periodic_reset: Edit<Reset>,
     #[serde(default)]
-    periodic_reset_days: Edit<Whole>,
+    periodic_reset_days: Edit<WholeNumber>,
     #[serde(default)]
     next_usage_reset_at: Edit<Timestamp>,
     conditions: Vec<GivenCondition>,
@@ -87,14 +87,14 @@ pub(crate) struct Create {
     group_by: Vec<GivenGroup>,
     #[serde(default)]
     enforcement: Enforcement,
-    assume_output: Option<Whole>,
+    assume_output: Option<WholeNumber>,
     #[serde(default)]
     fail_mode: FailMode,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct UsageLimitPatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -106,7 +106,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     periodic_reset: Edit<Reset>,
     #[serde(default)]
-    periodic_reset_days: Edit<Whole>,
+    periodic_reset_days: Edit<WholeNumber>,
     #[serde(default)]
     next_usage_reset_at: Edit<Timestamp>,
     #[serde(default)]
@@ -118,7 +118,7 @@ pub(crate) struct Patch {
     #[serde(default)]
     enforcement: Edit<Enforcement>,
     #[serde(default)]
-    assume_output: Edit<Whole>,
+    assume_output: Edit<WholeNumber>,
     // Clients that send the whole object back may, as long as these are as they were.
     target: Option<Target>,
     #[serde(rename = "type")]
@@ -130,10 +130,10 @@ impl Resource for UsageLimitPolicy {
     const KIND: Kind = Kind::UsageLimitPolicy;
     const NOUN: &'static str = "policy";
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewUsageLimit;
+    type Patch = UsageLimitPatch;
 
-    fn create(input: Create, home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewUsageLimit, home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         if let Some(name) = &input.name {
             check_name("name", name)?;
         }
@@ -156,13 +156,13 @@ impl Resource for UsageLimitPolicy {
             fail_mode: input.fail_mode,
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, home, Some(call.actor.key.0), doc);
         row.name = input.name.unwrap_or_default();
         let slug = slug_of(&row.name, &format!("usage-limit-{}", call.app.tail::<6>()));
         Ok(NewRow { row, slug: Slug::Derived(slug) })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: UsageLimitPatch, call: &AdminCall) -> Result<(), Problem> {
         call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
         let stored = &row.doc;
         policy::refuse_fixed(&[
@@ -192,12 +192,12 @@ impl Resource for UsageLimitPolicy {
         policy::set_status(row, input.status)
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         row.doc.check()?;
         policy::check_fail_mode(&row.status, row.doc.fail_mode, around)
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mut more = limits::view(&row.doc.budget, Week::Monday, call.now);
         if let Some(more) = more.as_object_mut() {
             // Each group has its own; those of the policy are told apart.
@@ -214,20 +214,20 @@ impl Resource for UsageLimitPolicy {
         policy::view(row, &more)
     }
 
-    fn held(workspace: &Workspace, slug: &str) -> bool {
+    fn held(workspace: &WorkspaceEntry, slug: &str) -> bool {
         workspace.usage_policies().values().any(|p| *p.slug == *slug)
     }
 
-    fn created(row: &Row<Self>) -> Value {
+    fn created(row: &ResourceRow<Self>) -> Value {
         json!({"id": row.id, "slug": row.slug, "object": "policy"})
     }
 }
 
-const fn holder(row: &Row<UsageLimitPolicy>) -> Holder {
+const fn holder(row: &ResourceRow<UsageLimitPolicy>) -> Holder {
     Holder::Policy(PolicyId(row.id))
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let q = &call.query;
     let spend = q.one_of("type", &["cost", "tokens", "requests"])?;
     let target = q.one_of("target", &["llm", "mcp_tools"])?;
@@ -241,23 +241,23 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     for row in &rows {
         data.push(told(&call, row, usage).await?);
     }
-    Ok(Reply::json(UsageLimitPolicy::listed(total, data)))
+    Ok(AdminReply::json(UsageLimitPolicy::listed(total, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let usage = wants_usage(&call)?;
     let row = policy::find::<UsageLimitPolicy>(&call).await?;
-    Ok(Reply::json(told(&call, &row, usage).await?))
+    Ok(AdminReply::json(told(&call, &row, usage).await?))
 }
 
-fn wants_usage(call: &Call) -> Result<bool, Problem> {
+fn wants_usage(call: &AdminCall) -> Result<bool, Problem> {
     Ok(call.query.one_of("include_usage", &["true", "false", "1", "0"])?.is_some_and(|v| v == "true" || v == "1"))
 }
 
 /// The most groups whose use is told with a policy; all of them have a list of their own.
 const MOST_TOLD: u64 = 1000;
 
-async fn told(call: &Call, row: &Row<UsageLimitPolicy>, usage: bool) -> Result<Value, Problem> {
+async fn told(call: &AdminCall, row: &ResourceRow<UsageLimitPolicy>, usage: bool) -> Result<Value, Problem> {
     let mut view = UsageLimitPolicy::view(row, call);
     if usage {
         let limit = row.doc.budget.limit();
@@ -270,7 +270,7 @@ async fn told(call: &Call, row: &Row<UsageLimitPolicy>, usage: bool) -> Result<V
     Ok(view)
 }
 
-fn entity(entity: &Entity, row: &Row<UsageLimitPolicy>) -> Value {
+fn entity(entity: &Entity, row: &ResourceRow<UsageLimitPolicy>) -> Value {
     json!({
         "id": entity.id,
         "value_key": entity.value_key,
@@ -280,7 +280,7 @@ fn entity(entity: &Entity, row: &Row<UsageLimitPolicy>) -> Value {
     })
 }
 
-async fn entities(call: Call) -> Result<Reply, Problem> {
+async fn entities(call: AdminCall) -> Result<AdminReply, Problem> {
     let q = &call.query;
     let paging = q.paging_by("current_page", "page_size", 100)?;
     let exhausted = q.one_of("status", &["active", "exhausted"])?.map(|s| s == "exhausted");
@@ -295,36 +295,36 @@ async fn entities(call: Call) -> Result<Reply, Problem> {
     };
     let page = call.app.standings.entities(&query).await?;
     let data = page.rows.iter().map(|e| entity(e, &row)).collect();
-    Ok(Reply::json(UsageLimitPolicy::listed(page.total, data)))
+    Ok(AdminReply::json(UsageLimitPolicy::listed(page.total, data)))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let mut body = call.body()?;
     let value = body.take_text("reset_usage_for_value")?;
     let Some(value) = value else {
         let (_, revision) = edit::<UsageLimitPolicy>(&call, body).await?;
-        return Ok(Reply::json(json!({})).at(revision));
+        return Ok(AdminReply::json(json!({})).at(revision));
     };
     if body.0.keys().all(|name| name == "workspace_id") {
         let given = body.take_text("workspace_id")?;
         let given = given.as_deref().or_else(|| call.query.text("workspace_id"));
         let row = locate::<UsageLimitPolicy>(&call, given, Action::Update).await?;
         forget(&call, &row, Which::ValueKey(&value)).await?;
-        return Ok(Reply::json(json!({})));
+        return Ok(AdminReply::json(json!({})));
     }
     let (row, revision) = edit::<UsageLimitPolicy>(&call, body).await?;
     forget(&call, &row, Which::ValueKey(&value)).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
-async fn reset(call: Call) -> Result<Reply, Problem> {
+async fn reset(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<UsageLimitPolicy>(&call, call.query.text("workspace_id"), Action::Update).await?;
     forget(&call, &row, Which::Id(call.var("entity"))).await?;
-    Ok(Reply::json(json!({})))
+    Ok(AdminReply::json(json!({})))
 }
 
 /// Told in the audit trail once it is done: the counters are no part of the configuration's transaction.
-async fn forget(call: &Call, row: &Row<UsageLimitPolicy>, which: Which<'_>) -> Result<(), Problem> {
+async fn forget(call: &AdminCall, row: &ResourceRow<UsageLimitPolicy>, which: Which<'_>) -> Result<(), Problem> {
     call.actor.require_limits(row.owner == Some(call.actor.key.0))?;
     call.subject.check_found()?;
     if !call.app.standings.reset(holder(row), which).await? {

@@ -3,12 +3,12 @@
 
 mod declared;
 
-use super::{NewRow, Resource, Row, collect, everything, locate, searched, tombstone};
+use super::{NewRow, Resource, ResourceRow, collect, everything, locate, searched, tombstone};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, bad, forbidden, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
 use gateway_domain::resource::api_key::ApiKey;
@@ -19,7 +19,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("organisation_users.list")];
     const READ: &[Scope] = &[Scope::named("organisation_users.read")];
     const UPDATE: &[Scope] = &[Scope::named("organisation_users.update")];
@@ -33,14 +33,14 @@ pub(crate) fn routes() -> Vec<Route> {
             "pageSize",
         ]),
         authed(Method::GET, "/admin/users/{id}", READ, "Show a user by id or e-mail address", super::get::<User>),
-        authed(Method::PUT, "/admin/users/{id}", UPDATE, "Change the role of a user", change).takes::<Patch>(),
+        authed(Method::PUT, "/admin/users/{id}", UPDATE, "Change the role of a user", change).takes::<UserPatch>(),
         authed(Method::DELETE, "/admin/users/{id}", DELETE, "Delete a user with their seats and keys", remove),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct UserPatch {
     role: OrgRole,
 }
 
@@ -49,14 +49,14 @@ impl Resource for User {
     const NOUN: &'static str = "user";
     const SHARED: bool = true;
     const LATER: &'static [&'static str] = &[];
-    type Create = Patch;
-    type Patch = Patch;
+    type Create = UserPatch;
+    type Patch = UserPatch;
 
-    fn create(_input: Patch, _home: Option<WorkspaceId>, _call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(_input: UserPatch, _home: Option<WorkspaceId>, _call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, _call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: UserPatch, _call: &AdminCall) -> Result<(), Problem> {
         if input.role == OrgRole::Owner {
             return Err(bad("role", "must be one of admin, member"));
         }
@@ -64,11 +64,11 @@ impl Resource for User {
         Ok(())
     }
 
-    fn check(_row: &Row<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(_row: &ResourceRow<Self>, _around: &WriteView<'_>) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let snapshot = call.snapshot();
         let seated = snapshot.workspaces().filter(|w| w.members().contains_key(&UserId(row.id)));
         let mut workspaces: Vec<WorkspaceId> = seated.map(|w| w.id).collect();
@@ -87,7 +87,7 @@ impl Resource for User {
         })
     }
 
-    fn allow(row: &Row<Self>, _actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, _actor: &Actor, action: Action) -> Result<(), Problem> {
         if row.doc.role == OrgRole::Owner && matches!(action, Action::Update | Action::Delete) {
             return Err(forbidden("the owner of an organisation is not changed through the API"));
         }
@@ -106,7 +106,7 @@ impl<F: Fn(WorkspaceId) -> bool> UserKeys<F> {
     /// `read`: the user's keys as they were before the write.
     pub(crate) fn to_end(&self, around: &WriteView<'_>, read: Vec<Stored>) -> Vec<Stored> {
         let theirs = |r: &Stored| {
-            let key = (r.kind == Kind::ApiKey.name()).then(|| Row::<ApiKey>::read(r));
+            let key = (r.kind == Kind::ApiKey.name()).then(|| ResourceRow::<ApiKey>::read(r));
             key.is_some_and(|key| key.is_ok_and(|k| k.doc.user_id == Some(self.user.0)))
         };
         let mut rows = around.now(read, theirs);
@@ -115,7 +115,7 @@ impl<F: Fn(WorkspaceId) -> bool> UserKeys<F> {
     }
 }
 
-pub(crate) async fn keys_of(call: &Call, user: UserId) -> Result<Vec<Stored>, Problem> {
+pub(crate) async fn keys_of(call: &AdminCall, user: UserId) -> Result<Vec<Stored>, Problem> {
     let snapshot = call.snapshot();
     let ids: Vec<_> = snapshot.keys().filter(|k| k.owner == Some(user.0)).map(|k| k.id.0).collect();
     let mut rows = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) async fn keys_of(call: &Call, user: UserId) -> Result<Vec<Stored>, Pr
 }
 
 /// The filter by e-mail address and role that users and invites share.
-pub(crate) fn sift(q: &Query, roles: &[&str]) -> Result<impl Fn(&str, OrgRole) -> bool, Problem> {
+pub(crate) fn sift(q: &QueryString, roles: &[&str]) -> Result<impl Fn(&str, OrgRole) -> bool, Problem> {
     let role = q.one_of("role", roles)?.map(str::to_owned);
     let email = q.text("email").map(str::to_lowercase);
     Ok(move |address: &str, has: OrgRole| {
@@ -135,22 +135,22 @@ pub(crate) fn sift(q: &Query, roles: &[&str]) -> Result<impl Fn(&str, OrgRole) -
     })
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging_by("currentPage", "pageSize", 1000)?;
     let fits = sift(&call.query, &["admin", "member", "owner"])?;
     let mut rows = collect::<User>(&call, searched::<User>(&call, None)).await?;
     rows.retain(|r| fits(&r.doc.email, r.doc.role));
     let data = paging.cut(&rows).iter().map(|row| User::view(row, &call)).collect();
-    Ok(Reply::json(User::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(User::listed(rows.len() as u64, data)))
 }
 
 /// Who no longer runs the organisation keeps their keys where they have a seat, and nowhere else.
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<User>(&call, None, Action::Update).await?;
     let body = call.body()?;
     let told = body.0.clone();
-    let input: Patch = body.read()?;
+    let input: UserPatch = body.read()?;
     let user = UserId(row.id);
     let read = keys_of(&call, user).await?;
     let mut done = None;
@@ -172,18 +172,18 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let row = done.ok_or_else(|| missing(User::NOUN))?;
-    Ok(Reply::json(User::view(&row, &call)).at(revision))
+    Ok(AdminReply::json(User::view(&row, &call)).at(revision))
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let revision = end(&call, |_| Ok(())).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Deletes the user that the path names, with seats and keys; `check` sees the row as it is when it goes.
-pub(crate) async fn end<F>(call: &Call, check: F) -> Result<Revision, Problem>
+pub(crate) async fn end<F>(call: &AdminCall, check: F) -> Result<Revision, Problem>
 where
-    F: FnOnce(&Row<User>) -> Result<(), Problem> + Send,
+    F: FnOnce(&ResourceRow<User>) -> Result<(), Problem> + Send,
 {
     let seen = call.snapshot().revision;
     let row = locate::<User>(call, None, Action::Delete).await?;

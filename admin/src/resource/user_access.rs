@@ -5,7 +5,7 @@ use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, missing};
 use crate::resource::declared::{Assuming, Declaring, put, take};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::UserId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
@@ -54,7 +54,7 @@ fn read_default(given: Option<&str>) -> Result<Option<bool>, Problem> {
 }
 
 /// The page of a list that counts its pages from 1.
-pub(super) fn page_from_one<T>(call: &Call, rows: &[T]) -> Result<(Vec<T>, bool), Problem>
+pub(super) fn page_from_one<T>(call: &AdminCall, rows: &[T]) -> Result<(Vec<T>, bool), Problem>
 where
     T: Clone,
 {
@@ -64,12 +64,15 @@ where
     Ok((paging.cut(rows).to_vec(), more))
 }
 
-pub(super) async fn list<R: OpenToUsers>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list<R: OpenToUsers>(call: AdminCall) -> Result<AdminReply, Problem> {
     list_with::<R>(call, &BTreeSet::new()).await
 }
 
 /// `connected`: people who have an account where one is needed.
-pub(super) async fn list_with<R: OpenToUsers>(call: Call, connected: &BTreeSet<UserId>) -> Result<Reply, Problem> {
+pub(super) async fn list_with<R: OpenToUsers>(
+    call: AdminCall,
+    connected: &BTreeSet<UserId>,
+) -> Result<AdminReply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();
     let workspace = row.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
@@ -96,10 +99,10 @@ pub(super) async fn list_with<R: OpenToUsers>(call: Call, connected: &BTreeSet<U
     let all: Vec<Value> = ids.into_iter().filter_map(one).collect();
     let (data, more) = page_from_one(&call, &all)?;
     let default = worded(access.default_allow);
-    Ok(Reply::json(json!({"data": data, "default_user_access": default, "total": all.len(), "has_more": more})))
+    Ok(AdminReply::json(json!({"data": data, "default_user_access": default, "total": all.len(), "has_more": more})))
 }
 
-pub(super) async fn set<R: OpenToUsers>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn set<R: OpenToUsers>(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let body = call.body()?;
     let told = body.0.clone();
@@ -127,7 +130,7 @@ pub(super) async fn set<R: OpenToUsers>(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(snapshot.revision, decide).await?;
-    Ok(Reply::json(json!({"success": true})).at(revision))
+    Ok(AdminReply::json(json!({"success": true})).at(revision))
 }
 
 /// Puts who has access into the fields of a declaration, as a configuration file holds it.

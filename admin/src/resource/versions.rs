@@ -1,7 +1,7 @@
 //! Versions of a row, as its history has them, whoever wrote it: found by number or id. Knows no kind.
 
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::resource::{Kind, StoredVersion};
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,7 +26,7 @@ impl VersionWanted {
 }
 
 /// Newest first.
-pub(super) async fn versions(call: &Call, kind: Kind, id: Uuid) -> Result<Vec<StoredVersion>, Problem> {
+pub(super) async fn versions(call: &AdminCall, kind: Kind, id: Uuid) -> Result<Vec<StoredVersion>, Problem> {
     let mut versions = call.app.history.versions(kind.name(), id).await?;
     versions.sort_by_key(|v| std::cmp::Reverse(v.version));
     Ok(versions)

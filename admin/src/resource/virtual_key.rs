@@ -6,11 +6,11 @@ mod mappings;
 
 use super::integration::{self, settings, trial};
 use super::provider::{self, slug_of};
-use super::{NewRow, Resource, Row, Slug, collect, everything, limits, locate, searched};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, everything, limits, locate, searched};
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Body, Edit};
+use crate::input::{Edit, JsonBody};
 use crate::problem::{Problem, bad, conflict};
-use crate::route::{Call, HERE, Reply, Route, SEARCHED, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, SEARCHED, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::Kind;
@@ -26,7 +26,7 @@ const MARK: &str = "virtual_key";
 
 static LATER: &[&str] = &["model_config"];
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("virtual_keys.list")];
     const CREATE: &[Scope] = &[Scope::named("virtual_keys.create")];
     const READ: &[Scope] = &[Scope::named("virtual_keys.read")];
@@ -36,12 +36,12 @@ pub(crate) fn routes() -> Vec<Route> {
         authed(Method::GET, "/virtual-keys", LIST, "List virtual keys: the providers of a workspace", list)
             .asks(SEARCHED),
         authed(Method::POST, "/virtual-keys", CREATE, "Make a provider with its own credential", create)
-            .takes::<Create>()
+            .takes::<NewVirtualKey>()
             .and(&["workspace_id"])
             .asks(trial::TRIED),
         authed(Method::GET, "/virtual-keys/{id}", READ, "Show a virtual key by slug or id", show).asks(HERE),
         authed(Method::PUT, "/virtual-keys/{id}", UPDATE, "Change a virtual key or its credential", update)
-            .takes::<Patch>()
+            .takes::<VirtualKeyPatch>()
             .and(&["workspace_id"])
             .asks(&["workspace_id", "test", "test_model"]),
         authed(Method::DELETE, "/virtual-keys/{id}", DELETE, "Delete a virtual key that no config names", delete)
@@ -51,7 +51,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Create {
+struct NewVirtualKey {
     name: String,
     provider: String,
     key: Option<String>,
@@ -72,7 +72,7 @@ struct Create {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Patch {
+struct VirtualKeyPatch {
     #[serde(default)]
     name: Edit<Value>,
     #[serde(default)]
@@ -99,7 +99,7 @@ struct Patch {
     secret_mappings: Edit<Value>,
 }
 
-async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Problem> {
+async fn views(rows: &[ResourceRow<Provider>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
     let mut views = super::told(rows, call).await?;
     let ids = rows.iter().map(|row| row.doc.integration_id.0).collect();
     let behind = match rows {
@@ -118,33 +118,33 @@ async fn views(rows: &[Row<Provider>], call: &Call) -> Result<Vec<Value>, Proble
     Ok(views)
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let home = call.actor.home(&call.snapshot(), call.query.text("workspace_id"))?;
     let paging = call.query.paging()?;
     let all = searched::<Provider>(&call, Some(Some(home)));
     let page = call.app.directory.list(&ResourceQuery { page: paging.page, page_size: paging.size, ..all }).await?;
-    let rows = page.rows.iter().map(Row::read).collect::<Result<Vec<Row<Provider>>, _>>()?;
-    Ok(Reply::json(Provider::listed(page.total, views(&rows, &call).await?)))
+    let rows = page.rows.iter().map(ResourceRow::read).collect::<Result<Vec<ResourceRow<Provider>>, _>>()?;
+    Ok(AdminReply::json(Provider::listed(page.total, views(&rows, &call).await?)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    Ok(Reply::json(views(&[row], &call).await?.pop().unwrap_or_default()))
+    Ok(AdminReply::json(views(&[row], &call).await?.pop().unwrap_or_default()))
 }
 
-fn told(body: &Body) -> Map<String, Value> {
+fn told(body: &JsonBody) -> Map<String, Value> {
     let mut told = body.0.clone();
     settings::blank(&mut told);
     told
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let mut body = call.body()?;
     let told = told(&body);
     let home = call.actor.home(&snapshot, body.take_text("workspace_id")?.as_deref())?;
     body.refuse_later("", LATER)?;
-    let mut given: Create = body.read()?;
+    let mut given: NewVirtualKey = body.read()?;
     let mut integration = behind(&mut given, home, &call)?;
     let mut provider = before(given, home, &integration.row, &call)?;
     integration.row.doc.rest.insert(MARK.into(), json!(provider.row.id));
@@ -161,20 +161,20 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(snapshot.revision, decide).await?;
-    Ok(Reply::json(made(&provider.row)).at(revision))
+    Ok(AdminReply::json(made(&provider.row)).at(revision))
 }
 
-fn made(row: &Row<Provider>) -> Value {
+fn made(row: &ResourceRow<Provider>) -> Value {
     let made = json!({"id": row.id, "slug": row.slug});
     json!({"success": true, "id": row.id, "slug": row.slug, "data": made})
 }
 
 /// The integration that holds the credential.
-fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<NewRow<Integration>, Problem> {
+fn behind(given: &mut NewVirtualKey, home: WorkspaceId, call: &AdminCall) -> Result<NewRow<Integration>, Problem> {
     if call.app.catalog.provider(&given.provider).is_none() {
         return Err(bad("provider", "is not a known provider"));
     }
-    let settings = azure::Given {
+    let settings = azure::AzureSettingsEdit {
         api_version: std::mem::take(&mut given.api_version),
         resource_name: std::mem::take(&mut given.resource_name),
         deployment_name: std::mem::take(&mut given.deployment_name),
@@ -185,11 +185,16 @@ fn behind(given: &mut Create, home: WorkspaceId, call: &Call) -> Result<NewRow<I
         "name": given.name, "ai_provider_id": given.provider, "key": given.key, "configurations": settings,
         "secret_mappings": given.secret_mappings.take().map(mappings::inward),
     });
-    let input = Body(fields.as_object().cloned().unwrap_or_default()).read()?;
+    let input = JsonBody(fields.as_object().cloned().unwrap_or_default()).read()?;
     Integration::create(input, Some(home), call).map_err(azure::in_old_words)
 }
 
-fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) -> Result<NewRow<Provider>, Problem> {
+fn before(
+    given: NewVirtualKey,
+    home: WorkspaceId,
+    of: &ResourceRow<Integration>,
+    call: &AdminCall,
+) -> Result<NewRow<Provider>, Problem> {
     let slug = Slug::Derived(slug_of(&given.name, "virtual-key"));
     let mut fields = Map::new();
     fields.insert("name".into(), given.name.into());
@@ -198,20 +203,20 @@ fn before(given: Create, home: WorkspaceId, of: &Row<Integration>, call: &Call) 
     fields.insert("expires_at".into(), given.expires_at.unwrap_or_default());
     fields.insert("rate_limits".into(), given.rate_limits.unwrap_or_default());
     fields.insert("usage_limits".into(), given.usage_limits.unwrap_or_default());
-    let input: provider::Create = Body(fields).read()?;
+    let input: provider::NewProvider = JsonBody(fields).read()?;
     let draft = Provider::create(input, Some(home), call)?;
     Ok(NewRow { slug, ..draft })
 }
 
 /// The integration of a virtual key, if it was made with it.
-async fn own(call: &Call, of: &Row<Provider>) -> Result<Option<Row<Integration>>, Problem> {
+async fn own(call: &AdminCall, of: &ResourceRow<Provider>) -> Result<Option<ResourceRow<Integration>>, Problem> {
     let id = of.doc.integration_id.to_string();
     let found = call.app.directory.get(Kind::Integration, of.org, None, &id).await?;
-    let row = found.as_ref().map(Row::<Integration>::read).transpose()?;
+    let row = found.as_ref().map(ResourceRow::<Integration>::read).transpose()?;
     Ok(row.filter(|i| i.doc.rest.get(MARK).is_some_and(|mark| *mark == json!(of.id))))
 }
 
-async fn update(call: Call) -> Result<Reply, Problem> {
+async fn update(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
     let told = told(&body);
@@ -220,9 +225,9 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     let row = locate::<Provider>(&call, named, Action::Update).await?;
     let reset = limits::wants_reset(&body)?;
     body.refuse_later("", LATER)?;
-    let given: Patch = body.read()?;
+    let given: VirtualKeyPatch = body.read()?;
     let holder = Provider::budgets(&row).map(|(holder, _)| holder).filter(|_| reset);
-    let settings = azure::Given {
+    let settings = azure::AzureSettingsEdit {
         api_version: given.api_version,
         resource_name: given.resource_name,
         deployment_name: given.deployment_name,
@@ -243,7 +248,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         None => Map::new(),
         Some(behind) => settings.configurations(&behind.doc.ai_provider_id)?,
     };
-    let input: provider::Patch = fields([
+    let input: provider::ProviderPatch = fields([
         ("name", given.name),
         ("note", given.note),
         ("expires_at", given.expires_at),
@@ -256,7 +261,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
         Edit::Set(given) => Edit::Set(mappings::inward(given)),
         other => other,
     };
-    let credential: integration::Patch =
+    let credential: integration::IntegrationPatch =
         fields([("key", given.key), ("configurations", settings), ("secret_mappings", filled)])?;
     if let Some(behind) = &behind {
         let mut changed = behind.clone();
@@ -282,7 +287,7 @@ async fn update(call: Call) -> Result<Reply, Problem> {
     if let Some(holder) = holder {
         limits::reset(&call, holder).await?;
     }
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Edits in the form that another resource reads them.
@@ -299,10 +304,10 @@ fn fields<T: serde::de::DeserializeOwned, const N: usize>(edits: [(&str, Edit<Va
             }
         }
     }
-    Body(map).read()
+    JsonBody(map).read()
 }
 
-async fn delete(call: Call) -> Result<Reply, Problem> {
+async fn delete(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Delete).await?;
     let behind = own(&call, &row).await?;
@@ -323,5 +328,5 @@ async fn delete(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }

@@ -4,24 +4,24 @@
 mod declared;
 mod removal;
 
-use super::limits::{self, LimitsEdit, Sent, Shape};
+use super::limits::{self, AllowedLimits, LimitsEdit, LimitsInput};
 use super::member::{self, member_of};
 use super::organisation::{period, switches};
 use super::provider::slug_of;
-use super::{NewRow, Resource, Row, Slug, collect, draft, guardrail, locate, searched, told, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, draft, guardrail, locate, searched, told, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Body, Edit, Flag};
+use crate::input::{Edit, Flag, JsonBody};
 use crate::problem::{Problem, bad, forbidden, missing};
 use crate::resource::api_key::check_metadata;
 use crate::resource::export_settings::{self, GivenExportSettings};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::{ConfigId, UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Holder, ResourceQuery};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::person::WorkspaceRole;
 use gateway_domain::resource::security::Security;
-use gateway_domain::resource::workspace::{Defaults, Workspace};
+use gateway_domain::resource::workspace::{Workspace, WorkspaceDefaults};
 use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::Snapshot;
@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(crate) fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("workspaces.list")];
     const CREATE: &[Scope] = &[Scope::named("workspaces.create")];
     const READ: &[Scope] = &[Scope::named("workspaces.read")];
@@ -47,12 +47,12 @@ pub(crate) fn routes() -> Vec<Route> {
                 "current_page",
                 "page_size",
             ]),
-            authed(Method::POST, all, CREATE, "Make a workspace", create).takes::<Create>().and(&["users"]),
+            authed(Method::POST, all, CREATE, "Make a workspace", create).takes::<NewWorkspace>().and(&["users"]),
             authed(Method::GET, one, READ, "Show a workspace with its members, by slug or id", show)
                 .asks(&["name_format"]),
-            authed(Method::PUT, one, UPDATE, "Change a workspace", update::<Workspace>).takes::<Patch>(),
+            authed(Method::PUT, one, UPDATE, "Change a workspace", update::<Workspace>).takes::<WorkspacePatch>(),
             authed(Method::DELETE, one, DELETE, "Delete a workspace; with force_delete, all in it", removal::delete)
-                .takes::<removal::Asked>(),
+                .takes::<removal::DeleteWorkspace>(),
         ]
     };
     // Two families of paths are documented for the same resource.
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Create {
+pub(crate) struct NewWorkspace {
     name: String,
     slug: Option<String>,
     description: Option<String>,
@@ -70,14 +70,14 @@ pub(crate) struct Create {
     defaults: Option<Map<String, Value>>,
     user_api_key_rotation_period: Option<Value>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Patch {
+pub(crate) struct WorkspacePatch {
     #[serde(default)]
     name: Edit<String>,
     #[serde(default)]
@@ -93,16 +93,16 @@ pub(crate) struct Patch {
     #[serde(default)]
     user_api_key_rotation_period: Edit<Value>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     /// Acted on once the change is stored.
     #[serde(default)]
     reset_usage: Edit<Flag>,
 }
 
 /// How many limits of each kind a workspace may have.
-const SHAPE: Shape = Shape { rates: 10, budgets: 2, seconds: false };
+const SHAPE: AllowedLimits = AllowedLimits { rates: 10, budgets: 2, seconds: false };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,12 +122,12 @@ impl Resource for Workspace {
     const NOUN: &'static str = "workspace";
     const SHARED: bool = true;
     const LATER: &'static [&'static str] = &[];
-    type Create = Create;
-    type Patch = Patch;
+    type Create = NewWorkspace;
+    type Patch = WorkspacePatch;
 
-    fn create(input: Create, _home: Option<WorkspaceId>, call: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(input: NewWorkspace, _home: Option<WorkspaceId>, call: &AdminCall) -> Result<NewRow<Self>, Problem> {
         check_name("name", &input.name)?;
-        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
         row.doc.icon = input.icon.map_or(Ok(None), icon)?;
         row.doc.description = input.description;
         let limits = LimitsEdit { rate_limits: input.rate_limits, usage_limits: input.usage_limits };
@@ -143,7 +143,7 @@ impl Resource for Workspace {
         Ok(NewRow { row, slug })
     }
 
-    fn patch(row: &mut Row<Self>, input: Patch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: WorkspacePatch, call: &AdminCall) -> Result<(), Problem> {
         if let Some(name) = input.name.required("name")? {
             check_name("name", &name)?;
             row.name = name;
@@ -166,7 +166,7 @@ impl Resource for Workspace {
         }
         match input.defaults {
             Edit::Keep => {}
-            Edit::Clear => row.doc.defaults = Defaults::default(),
+            Edit::Clear => row.doc.defaults = WorkspaceDefaults::default(),
             Edit::Set(given) => merge(row, given, call)?,
         }
         match input.security_settings {
@@ -190,7 +190,7 @@ impl Resource for Workspace {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         if let Some(config) = row.doc.defaults.user_api_key_config {
             let here = around.snapshot.workspace(WorkspaceId(row.id));
             if here.is_none_or(|w| w.config(&config.to_string()).is_none()) {
@@ -202,7 +202,7 @@ impl Resource for Workspace {
         guardrail::KnownGuardrails { org, workspace }.check("defaults.", &row.doc.defaults.guardrails)
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let snapshot = call.snapshot();
         let mut view = row.common("workspace");
         view.shift_remove("workspace_id");
@@ -236,7 +236,7 @@ impl Resource for Workspace {
         Value::Object(view)
     }
 
-    fn budgets(row: &Row<Self>) -> Option<(Holder, &Limits)> {
+    fn budgets(row: &ResourceRow<Self>) -> Option<(Holder, &ResourceLimits)> {
         Some((Holder::Workspace(WorkspaceId(row.id)), &row.doc.limits))
     }
 
@@ -245,7 +245,7 @@ impl Resource for Workspace {
     }
 
     /// A key of a workspace knows that one only.
-    fn allow(row: &Row<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
+    fn allow(row: &ResourceRow<Self>, actor: &Actor, action: Action) -> Result<(), Problem> {
         match actor.workspace {
             Some(own) if action != Action::Create && own.0 != row.id => Err(missing(Self::NOUN)),
             _ => Ok(()),
@@ -254,7 +254,7 @@ impl Resource for Workspace {
 }
 
 /// All switches, of which those in sections that the organisation keeps closed must be as they are there.
-fn own_security(given: &BTreeMap<String, bool>, call: &Call) -> Result<Security, Problem> {
+fn own_security(given: &BTreeMap<String, bool>, call: &AdminCall) -> Result<Security, Problem> {
     let own = switches(given, None)?;
     let snapshot = call.snapshot();
     let org = snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
@@ -280,8 +280,8 @@ fn no_config(name: &str) -> Problem {
     bad("defaults.user_api_key_config", format_args!("names `{name}`, which is no config of this workspace"))
 }
 
-fn merge(row: &mut Row<Workspace>, given: Map<String, Value>, call: &Call) -> Result<(), Problem> {
-    let mut body = Body(given);
+fn merge(row: &mut ResourceRow<Workspace>, given: Map<String, Value>, call: &AdminCall) -> Result<(), Problem> {
+    let mut body = JsonBody(given);
     // Told on every read, so clients send them back.
     body.0.shift_remove("object");
     body.0.shift_remove("is_default");
@@ -317,7 +317,7 @@ fn config(snapshot: &Snapshot, workspace: WorkspaceId, name: &str) -> Option<Con
 }
 
 /// The filters look at parts of names, which the store does not: workspaces are few, so they are sifted here.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let q = &call.query;
     let paging = q.paging()?;
     let status = q.one_of("status", &["active", "archived"])?;
@@ -338,18 +338,18 @@ async fn list(call: Call) -> Result<Reply, Problem> {
             && exact.is_none_or(|e| r.name == e)
     });
     let data = told(paging.cut(&rows), &call).await?;
-    Ok(Reply::json(Workspace::listed(rows.len() as u64, data)))
+    Ok(AdminReply::json(Workspace::listed(rows.len() as u64, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     call.query.one_of("name_format", &["plain", "display"])?;
     let row = locate::<Workspace>(&call, None, Action::Read).await?;
     let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     view["users"] = Value::Array(member::views_of(&call, WorkspaceId(row.id)).await?);
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
     if body.0.contains_key("workspace_id") {
@@ -369,10 +369,10 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(Workspace::view(&new.row, &call)).at(revision))
+    Ok(AdminReply::json(Workspace::view(&new.row, &call)).at(revision))
 }
 
-fn users(body: &mut Body) -> Result<Vec<UserId>, Problem> {
+fn users(body: &mut JsonBody) -> Result<Vec<UserId>, Problem> {
     const RULE: &str = "must be an array of user ids";
     let given: Vec<String> = match body.0.shift_remove("users") {
         None | Some(Value::Null) => Vec::new(),

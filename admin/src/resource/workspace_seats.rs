@@ -1,11 +1,11 @@
 //! Which workspaces may use an integration of the organisation with an MCP server or an agent.
 
-use super::{Resource, Row, locate};
+use super::{Resource, ResourceRow, locate};
 use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::declared::{Assuming, Declaring, put, take};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
@@ -44,7 +44,7 @@ struct GivenGlobal {
     enabled: Flag,
 }
 
-pub(super) async fn list<R: OpenToWorkspaces>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list<R: OpenToWorkspaces>(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let newer = call.query.one_of("version", &["v1", "v2", "1", "2"])?.is_some_and(|version| version.ends_with('2'));
     let snapshot = call.snapshot();
@@ -60,10 +60,10 @@ pub(super) async fn list<R: OpenToWorkspaces>(call: Call) -> Result<Reply, Probl
     } else {
         json!({"workspaces": data, "global_workspace_access": global, "total": total})
     };
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }
 
-pub(super) async fn set<R: OpenToWorkspaces>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn set<R: OpenToWorkspaces>(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let body = call.body()?;
@@ -96,11 +96,11 @@ pub(super) async fn set<R: OpenToWorkspaces>(call: Call) -> Result<Reply, Proble
         Ok(Batch { rows, audit, ..Batch::default() })
     };
     let revision = call.commit(snapshot.revision, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 /// Whether it is open to workspaces that nobody told of.
-pub(super) fn is_global<R: OpenToWorkspaces>(row: &Row<R>) -> bool {
+pub(super) fn is_global<R: OpenToWorkspaces>(row: &ResourceRow<R>) -> bool {
     row.workspace.is_none() && row.doc.access().global
 }
 

@@ -3,7 +3,7 @@
 
 use super::refusal::stale;
 use crate::problem::Problem;
-use crate::route::Call;
+use crate::route::AdminCall;
 use http::{HeaderName, header};
 
 pub(super) fn tag(version: i64) -> String {
@@ -11,7 +11,7 @@ pub(super) fn tag(version: i64) -> String {
 }
 
 /// Whether a list of tags in a header names this version; `None` without the header.
-fn names(call: &Call, header: HeaderName, version: i64) -> Option<bool> {
+fn names(call: &AdminCall, header: HeaderName, version: i64) -> Option<bool> {
     let mut given = call.headers.get_all(header).iter().peekable();
     given.peek()?;
     let number = version.to_string();
@@ -23,7 +23,7 @@ fn names(call: &Call, header: HeaderName, version: i64) -> Option<bool> {
 }
 
 /// Refuses a change of what is not the version that the client has seen.
-pub(super) fn check_match(call: &Call, version: i64) -> Result<(), Problem> {
+pub(super) fn check_match(call: &AdminCall, version: i64) -> Result<(), Problem> {
     match names(call, header::IF_MATCH, version) {
         Some(false) => Err(stale()),
         _ => Ok(()),
@@ -31,6 +31,6 @@ pub(super) fn check_match(call: &Call, version: i64) -> Result<(), Problem> {
 }
 
 /// Whether the client has this version already.
-pub(super) fn is_known(call: &Call, version: i64) -> bool {
+pub(super) fn is_known(call: &AdminCall, version: i64) -> bool {
     names(call, header::IF_NONE_MATCH, version) == Some(true)
 }

@@ -14,8 +14,8 @@ use super::written::{NextProfile, ScimWritten, WrittenRow, change, create, repla
 use crate::app::DirectoryBounds;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::problem::{Problem, bad, missing};
-use crate::resource::{NewRow, Resource, Row, everything, tombstone};
-use crate::route::{Call, Reply, Route, authed};
+use crate::resource::{NewRow, Resource, ResourceRow, everything, tombstone};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::{UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, Fut, ResourceQuery};
 use gateway_domain::resource::Kind;
@@ -32,7 +32,7 @@ use uuid::Uuid;
 /// Tries of a change that meets others of the same group.
 const TRIES: usize = 5;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("scim.list")];
     const CREATE: &[Scope] = &[Scope::named("scim.create")];
     const READ: &[Scope] = &[Scope::named("scim.read")];
@@ -69,16 +69,16 @@ impl Resource for DirectoryGroup {
     type Create = NoBody;
     type Patch = NoBody;
 
-    fn create(_: NoBody, _: Option<WorkspaceId>, _: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(_: NoBody, _: Option<WorkspaceId>, _: &AdminCall) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(_: &mut Row<Self>, _: NoBody, _: &Call) -> Result<(), Problem> {
+    fn patch(_: &mut ResourceRow<Self>, _: NoBody, _: &AdminCall) -> Result<(), Problem> {
         Ok(())
     }
 
     /// Names are told apart whatever their case, so that mappings may name groups.
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let Some(org) = around.snapshot.org(row.org) else { return Err(missing("organisation")) };
         let DirectoryBounds { groups, memberships, .. } = around.app.quotas.directory;
         let others = || org.directory().groups().filter(|group| group.id != row.id);
@@ -98,7 +98,7 @@ impl Resource for DirectoryGroup {
         }
     }
 
-    fn view(row: &Row<Self>, _: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, _: &AdminCall) -> Value {
         json!({
             "id": row.id,
             "display_name": row.name,
@@ -113,7 +113,7 @@ impl Resource for DirectoryGroup {
 impl ScimListed for DirectoryGroup {
     const TYPE: &'static ResourceType = &GROUPS;
 
-    fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
+    fn render(row: &ResourceRow<Self>, call: &AdminCall, selection: &AttributeSelection) -> Map<String, Value> {
         let mut out = Map::new();
         out.insert("schemas".to_owned(), json!([GROUP.id]));
         out.insert("id".to_owned(), json!(row.id));
@@ -138,7 +138,7 @@ impl ScimListed for DirectoryGroup {
         out
     }
 
-    fn candidates(filter: &ScimFilter, call: &Call) -> Option<Vec<Uuid>> {
+    fn candidates(filter: &ScimFilter, call: &AdminCall) -> Option<Vec<Uuid>> {
         let snapshot = call.snapshot();
         let directory = snapshot.org(call.actor.org)?.directory();
         let ids = |fits: &dyn Fn(&gateway_domain::snapshot::SavedGroup) -> bool| -> Vec<Uuid> {
@@ -155,7 +155,7 @@ impl ScimListed for DirectoryGroup {
         })
     }
 
-    fn weight(row: &Row<Self>, selection: &AttributeSelection) -> usize {
+    fn weight(row: &ResourceRow<Self>, selection: &AttributeSelection) -> usize {
         if selection.shows("members") { row.doc.members.len() + 1 } else { 1 }
     }
 }
@@ -166,7 +166,7 @@ fn display(person: &Person) -> String {
 }
 
 /// The groups that somebody belongs to, as their user shows them.
-pub(super) fn shown_of(call: &Call, user: UserId) -> Vec<Value> {
+pub(super) fn shown_of(call: &AdminCall, user: UserId) -> Vec<Value> {
     let snapshot = call.snapshot();
     let Some(org) = snapshot.org(call.actor.org) else { return Vec::new() };
     let base = base(call);
@@ -178,7 +178,7 @@ pub(super) fn shown_of(call: &Call, user: UserId) -> Vec<Value> {
 }
 
 /// What clients write of a group.
-fn written(row: &Row<DirectoryGroup>) -> Map<String, Value> {
+fn written(row: &ResourceRow<DirectoryGroup>) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("displayName".to_owned(), row.name.as_str().into());
     if let Some(id) = &row.doc.external_id {
@@ -222,7 +222,7 @@ impl GroupProfile {
         Ok(Self { name, external_id, members: members.into_iter().collect() })
     }
 
-    fn onto(self, row: &mut Row<DirectoryGroup>) {
+    fn onto(self, row: &mut ResourceRow<DirectoryGroup>) {
         row.slug = self.name.to_lowercase();
         row.name = self.name;
         row.doc.external_id = self.external_id;
@@ -231,7 +231,7 @@ impl GroupProfile {
 }
 
 /// Takes out of a group the members whom nobody knows any more.
-fn living(row: &mut Row<DirectoryGroup>, around: &WriteView<'_>) {
+fn living(row: &mut ResourceRow<DirectoryGroup>, around: &WriteView<'_>) {
     row.doc.members.retain(|id| around.snapshot.person(*id).is_some());
 }
 
@@ -243,22 +243,22 @@ impl ScimWritten for DirectoryGroup {
         GroupProfile::read(fields, bounds.members)
     }
 
-    fn written(row: &Row<Self>) -> Map<String, Value> {
+    fn written(row: &ResourceRow<Self>) -> Map<String, Value> {
         written(row)
     }
 
-    fn made(profile: GroupProfile, call: &Call) -> Row<Self> {
-        let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
+    fn made(profile: GroupProfile, call: &AdminCall) -> ResourceRow<Self> {
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), Self::default());
         profile.onto(&mut row);
         row
     }
 
-    fn admit(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn admit(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         Self::check(row, around)
     }
 
     fn change<'c>(
-        call: &'c Call,
+        call: &'c AdminCall,
         told: &'c Map<String, Value>,
         next: &'c NextProfile<'c, Self>,
     ) -> Fut<'c, Result<WrittenRow<Self>, Problem>> {
@@ -267,7 +267,7 @@ impl ScimWritten for DirectoryGroup {
 }
 
 async fn write(
-    call: &Call,
+    call: &AdminCall,
     told: &Map<String, Value>,
     next: &NextProfile<'_, DirectoryGroup>,
 ) -> Result<WrittenRow<DirectoryGroup>, Problem> {
@@ -283,7 +283,7 @@ async fn write(
 }
 
 async fn write_once(
-    call: &Call,
+    call: &AdminCall,
     told: &Map<String, Value>,
     next: &NextProfile<'_, DirectoryGroup>,
 ) -> Result<WrittenRow<DirectoryGroup>, Problem> {
@@ -315,13 +315,13 @@ async fn write_once(
 }
 
 /// Who comes and who goes.
-fn differing(row: &Row<DirectoryGroup>, after: &[UserId]) -> BTreeSet<UserId> {
+fn differing(row: &ResourceRow<DirectoryGroup>, after: &[UserId]) -> BTreeSet<UserId> {
     let (before, after): (BTreeSet<UserId>, BTreeSet<UserId>) =
         (row.doc.members.iter().copied().collect(), after.iter().copied().collect());
     before.symmetric_difference(&after).copied().collect()
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let row = one::<DirectoryGroup>(&call).await?;
     let workspaces = workspaces_of(&snapshot, &call, row.id);
@@ -334,7 +334,7 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         let workspaces = workspaces_of(&around.snapshot, &call, row.id);
         let users: BTreeSet<UserId> = row.doc.members.iter().copied().collect();
         let of_group = |stored: &gateway_domain::resource::Stored| {
-            let mapping = (stored.kind == Kind::GroupMapping.name()).then(|| Row::<GroupMapping>::read(stored));
+            let mapping = (stored.kind == Kind::GroupMapping.name()).then(|| ResourceRow::<GroupMapping>::read(stored));
             mapping.is_some_and(|mapping| mapping.is_ok_and(|mapping| mapping.doc.group == row.id))
         };
         let mut rows = Vec::new();
@@ -348,10 +348,10 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         Ok(batch)
     };
     let revision = commit(&call.app, snapshot.revision, decide).await?;
-    Ok(Reply::nothing(StatusCode::NO_CONTENT).at(revision))
+    Ok(AdminReply::nothing(StatusCode::NO_CONTENT).at(revision))
 }
 
-async fn mappings_of(call: &Call, group: Uuid) -> Result<Vec<gateway_domain::resource::Stored>, Problem> {
+async fn mappings_of(call: &AdminCall, group: Uuid) -> Result<Vec<gateway_domain::resource::Stored>, Problem> {
     let snapshot = call.snapshot();
     let Some(org) = snapshot.org(call.actor.org) else { return Ok(Vec::new()) };
     let ids: Vec<Uuid> = org.directory().mappings().filter(|m| m.group == group).map(|m| m.id).collect();

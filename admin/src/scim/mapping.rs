@@ -4,8 +4,8 @@
 use super::seats::{SeatScope, SeatsRead};
 use crate::change::{Action, WriteView, audit, commit};
 use crate::problem::{Problem, bad, conflict, missing};
-use crate::resource::{NewRow, Resource, Row, locate, searched};
-use crate::route::{Call, Reply, Route, authed};
+use crate::resource::{NewRow, Resource, ResourceRow, locate, searched};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::Kind;
@@ -23,7 +23,7 @@ const MOST_MAPPINGS: usize = 5_000;
 const LARGEST_PAGE: u64 = 100;
 const ROLES: [&str; 3] = ["admin", "manager", "member"];
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
     const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
     const ALL: &str = "/scim/workspaces";
@@ -69,15 +69,15 @@ impl Resource for GroupMapping {
     type Create = NewMapping;
     type Patch = NoPatch;
 
-    fn create(_: NewMapping, _: Option<WorkspaceId>, _: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(_: NewMapping, _: Option<WorkspaceId>, _: &AdminCall) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(_: &mut Row<Self>, _: NoPatch, _: &Call) -> Result<(), Problem> {
+    fn patch(_: &mut ResourceRow<Self>, _: NoPatch, _: &AdminCall) -> Result<(), Problem> {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let Some(org) = around.snapshot.org(row.org) else { return Err(missing("organisation")) };
         let directory = org.directory();
         if directory.group(row.doc.group).is_none() {
@@ -100,14 +100,14 @@ impl Resource for GroupMapping {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let mapping =
             SavedMapping { id: row.id, group: row.doc.group, workspace: row.doc.workspace, role: row.doc.role };
         shown(&call.snapshot(), call, &mapping)
     }
 }
 
-fn shown(snapshot: &Snapshot, call: &Call, mapping: &SavedMapping) -> Value {
+fn shown(snapshot: &Snapshot, call: &AdminCall, mapping: &SavedMapping) -> Value {
     let group = snapshot.org(call.actor.org).and_then(|org| org.directory().group(mapping.group));
     json!({
         "id": mapping.id,
@@ -123,7 +123,7 @@ fn role(text: &str) -> Result<WorkspaceRole, Problem> {
         .map_err(|_| bad("role", format_args!("must be one of {}", ROLES.join(", "))))
 }
 
-fn named(snapshot: &Snapshot, call: &Call, input: &NewMapping) -> Result<Arc<SavedGroup>, Problem> {
+fn named(snapshot: &Snapshot, call: &AdminCall, input: &NewMapping) -> Result<Arc<SavedGroup>, Problem> {
     let org = snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
     let found = match (&input.scim_group_id, &input.scim_group_name) {
         (Some(id), None) => id.parse().ok().and_then(|id| org.directory().group(id)),
@@ -137,7 +137,7 @@ fn named(snapshot: &Snapshot, call: &Call, input: &NewMapping) -> Result<Arc<Sav
 }
 
 /// Mappings as they are in force, the oldest first.
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging_by("page", "page_size", LARGEST_PAGE)?;
     let snapshot = call.snapshot();
     let workspace = call.actor.named(&snapshot, call.query.text("workspace_id"))?;
@@ -153,19 +153,19 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     });
     let all: Vec<&SavedMapping> = fitting.collect();
     let mappings: Vec<Value> = paging.cut(&all).iter().map(|mapping| shown(&snapshot, &call, mapping)).collect();
-    Ok(Reply::json(json!({"mappings": mappings, "total_count": all.len()})))
+    Ok(AdminReply::json(json!({"mappings": mappings, "total_count": all.len()})))
 }
 
-async fn groups(call: Call) -> Result<Reply, Problem> {
+async fn groups(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging_by("page", "page_size", LARGEST_PAGE)?;
     let query = ResourceQuery { page: paging.page, page_size: paging.size, ..searched::<DirectoryGroup>(&call, None) };
     let page = call.app.directory.list(&query).await?;
-    let rows = page.rows.iter().map(Row::read).collect::<Result<Vec<Row<DirectoryGroup>>, _>>()?;
+    let rows = page.rows.iter().map(ResourceRow::read).collect::<Result<Vec<ResourceRow<DirectoryGroup>>, _>>()?;
     let groups: Vec<Value> = rows.iter().map(|row| DirectoryGroup::view(row, &call)).collect();
-    Ok(Reply::json(json!({"groups": groups, "total_count": page.total})))
+    Ok(AdminReply::json(json!({"groups": groups, "total_count": page.total})))
 }
 
-async fn create(call: Call) -> Result<Reply, Problem> {
+async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let body = call.body()?;
     let told = body.0.clone();
@@ -174,7 +174,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let workspace = call.actor.named(&snapshot, Some(&input.workspace_id))?.ok_or_else(|| missing("workspace"))?;
     let group = named(&snapshot, &call, &input)?;
     let doc = GroupMapping { group: group.id, workspace, role, rest: Map::new() };
-    let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
+    let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), doc);
     row.slug = row.id.to_string();
     row.name = group.name.to_string();
     let mut scope = SeatScope::default();
@@ -191,16 +191,20 @@ async fn create(call: Call) -> Result<Reply, Problem> {
         Ok(batch)
     };
     let revision = commit(&call.app, snapshot.revision, decide).await?;
-    Ok(Reply::json(GroupMapping::view(&row, &call)).at(revision))
+    Ok(AdminReply::json(GroupMapping::view(&row, &call)).at(revision))
 }
 
-fn members(around: &WriteView<'_>, call: &Call, group: Uuid) -> std::collections::BTreeSet<gateway_domain::id::UserId> {
+fn members(
+    around: &WriteView<'_>,
+    call: &AdminCall,
+    group: Uuid,
+) -> std::collections::BTreeSet<gateway_domain::id::UserId> {
     let org = around.snapshot.org(call.actor.org);
     let group = org.and_then(|org| org.directory().group(group));
     group.map(|group| group.members.iter().copied().collect()).unwrap_or_default()
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let row = locate::<GroupMapping>(&call, None, Action::Delete).await?;
     let mut scope = SeatScope::default();
@@ -218,5 +222,5 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         Ok(batch)
     };
     let revision = commit(&call.app, snapshot.revision, decide).await?;
-    Ok(Reply::json(json!({"success": true})).at(revision))
+    Ok(AdminReply::json(json!({"success": true})).at(revision))
 }

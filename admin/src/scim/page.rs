@@ -6,8 +6,8 @@ use super::refusal::{MEDIA_TYPE, invalid_value, too_many};
 use super::schema::ResourceType;
 use super::selection::AttributeSelection;
 use crate::problem::Problem;
-use crate::resource::{Resource, Row, everything};
-use crate::route::{Call, Reply};
+use crate::resource::{Resource, ResourceRow, everything};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::ports::ResourceQuery;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -25,11 +25,11 @@ const MESSAGE: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 pub(super) trait ScimListed: Resource {
     const TYPE: &'static ResourceType;
     /// The resource as it is shown, before attributes are cut; those that the selection leaves out need not be made.
-    fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value>;
+    fn render(row: &ResourceRow<Self>, call: &AdminCall, selection: &AttributeSelection) -> Map<String, Value>;
     /// Ids of all that a filter may hold for, where memory knows; `None`: any.
-    fn candidates(filter: &ScimFilter, call: &Call) -> Option<Vec<Uuid>>;
+    fn candidates(filter: &ScimFilter, call: &AdminCall) -> Option<Vec<Uuid>>;
     /// How much of a page it takes, 1 for what is of no size.
-    fn weight(_row: &Row<Self>, _selection: &AttributeSelection) -> usize {
+    fn weight(_row: &ResourceRow<Self>, _selection: &AttributeSelection) -> usize {
         1
     }
 }
@@ -41,7 +41,7 @@ struct Slice {
 }
 
 impl Slice {
-    fn read(call: &Call) -> Result<Self, Problem> {
+    fn read(call: &AdminCall) -> Result<Self, Problem> {
         let number = |name: &str| -> Result<Option<i64>, Problem> {
             let parsed = call.query.text(name).map(str::parse).transpose();
             parsed.map_err(|_| invalid_value(name, "must be a whole number"))
@@ -53,7 +53,7 @@ impl Slice {
     }
 }
 
-pub(super) async fn list<R: ScimListed>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list<R: ScimListed>(call: AdminCall) -> Result<AdminReply, Problem> {
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
     let slice = Slice::read(&call)?;
     let filter = call.query.text("filter").map(|text| parse(text, R::TYPE)).transpose()?;
@@ -72,7 +72,7 @@ pub(super) async fn list<R: ScimListed>(call: Call) -> Result<Reply, Problem> {
         room = room.saturating_sub(weight);
         resources.push(selection.cut(R::render(row, &call, &selection)));
     }
-    Ok(Reply::typed(
+    Ok(AdminReply::typed(
         MEDIA_TYPE,
         json!({
             "schemas": [MESSAGE],
@@ -88,7 +88,7 @@ pub(super) async fn list<R: ScimListed>(call: Call) -> Result<Reply, Problem> {
 const MOST_WEIGHT: usize = 50_000;
 
 /// The newest first; pages of the store begin at multiples of their size, so two of them hold any slice.
-async fn stored<R: ScimListed>(call: &Call, slice: &Slice) -> Result<(u64, Vec<Row<R>>), Problem> {
+async fn stored<R: ScimListed>(call: &AdminCall, slice: &Slice) -> Result<(u64, Vec<ResourceRow<R>>), Problem> {
     let size = slice.count.max(1) as u64;
     let (first, skip) = (slice.start as u64 / size, slice.start as u64 % size);
     let mut rows = Vec::new();
@@ -103,15 +103,15 @@ async fn stored<R: ScimListed>(call: &Call, slice: &Slice) -> Result<(u64, Vec<R
         }
     }
     let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-    let rows = rows.iter().skip(skip).take(slice.count).map(Row::read).collect::<Result<_, _>>()?;
+    let rows = rows.iter().skip(skip).take(slice.count).map(ResourceRow::read).collect::<Result<_, _>>()?;
     Ok((total, rows))
 }
 
 async fn filtered<R: ScimListed>(
-    call: &Call,
+    call: &AdminCall,
     filter: &ScimFilter,
     slice: &Slice,
-) -> Result<(u64, Vec<Row<R>>), Problem> {
+) -> Result<(u64, Vec<ResourceRow<R>>), Problem> {
     // `None`: everything there is.
     let chunks: Vec<Vec<Uuid>> = match R::candidates(filter, call) {
         Some(ids) => ids.chunks(CHUNK).map(<[Uuid]>::to_vec).collect(),
@@ -129,11 +129,11 @@ struct ScimMatches<'s, R> {
     slice: &'s Slice,
     total: usize,
     looked_at: usize,
-    rows: Vec<Row<R>>,
+    rows: Vec<ResourceRow<R>>,
 }
 
 impl<R: ScimListed> ScimMatches<'_, R> {
-    async fn gather(&mut self, call: &Call, filter: &ScimFilter, ids: Vec<Uuid>) -> Result<(), Problem> {
+    async fn gather(&mut self, call: &AdminCall, filter: &ScimFilter, ids: Vec<Uuid>) -> Result<(), Problem> {
         // What the filter does not look at need not be made for it.
         let needed = AttributeSelection::Only(filter.paths());
         let most = call.app.quotas.directory.looked_at;
@@ -145,7 +145,7 @@ impl<R: ScimListed> ScimMatches<'_, R> {
                 return Err(too_many(most));
             }
             for stored in &page.rows {
-                let row: Row<R> = Row::read(stored)?;
+                let row: ResourceRow<R> = ResourceRow::read(stored)?;
                 if !holds(filter, &R::render(&row, call, &needed)) {
                     continue;
                 }

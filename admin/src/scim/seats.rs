@@ -5,8 +5,8 @@
 use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, bad, busy};
 use crate::resource::member::member_of;
-use crate::resource::{Row, everything, tombstone};
-use crate::route::Call;
+use crate::resource::{ResourceRow, everything, tombstone};
+use crate::route::AdminCall;
 use gateway_domain::id::{UserId, WorkspaceId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::api_key::ApiKey;
@@ -38,13 +38,13 @@ pub(super) struct SeatsRead {
 }
 
 /// The workspaces that mappings give seats of a group in.
-pub(super) fn workspaces_of(snapshot: &Snapshot, call: &Call, group: Uuid) -> BTreeSet<WorkspaceId> {
+pub(super) fn workspaces_of(snapshot: &Snapshot, call: &AdminCall, group: Uuid) -> BTreeSet<WorkspaceId> {
     let Some(org) = snapshot.org(call.actor.org) else { return BTreeSet::new() };
     org.directory().mappings().filter(|m| m.group == group).map(|m| m.workspace).collect()
 }
 
 impl SeatsRead {
-    pub(super) async fn of(call: &Call, scope: SeatScope) -> Result<Self, Problem> {
+    pub(super) async fn of(call: &AdminCall, scope: SeatScope) -> Result<Self, Problem> {
         if scope.users.len().saturating_mul(scope.workspaces.len()) > MOST {
             return Err(bad("the group", format_args!("would change more than {MOST} seats at once")));
         }
@@ -69,7 +69,7 @@ impl SeatsRead {
     /// Puts the seats of `scope` into `batch` as they are once its rows are in force.
     pub(super) fn follow(
         self,
-        call: &Call,
+        call: &AdminCall,
         around: &WriteView<'_>,
         scope: &SeatScope,
         batch: &mut Batch,
@@ -82,9 +82,9 @@ impl SeatsRead {
         }
         let after = around.plus(&batch.rows)?;
         let kind = |wanted: Kind| move |row: &Stored| row.kind == wanted.name();
-        let mut held: BTreeMap<(WorkspaceId, UserId), Row<Member>> = BTreeMap::new();
+        let mut held: BTreeMap<(WorkspaceId, UserId), ResourceRow<Member>> = BTreeMap::new();
         for stored in around.now(self.seats, kind(Kind::Member)) {
-            let row: Row<Member> = Row::read(&stored)?;
+            let row: ResourceRow<Member> = ResourceRow::read(&stored)?;
             if let Some(workspace) = row.workspace {
                 held.insert((workspace, row.doc.user_id), row);
             }
@@ -120,7 +120,7 @@ impl SeatsRead {
 }
 
 /// What groups give somebody in a workspace that is in use.
-fn wanted(after: &WriteView<'_>, call: &Call, workspace: WorkspaceId, user: UserId) -> Option<WorkspaceRole> {
+fn wanted(after: &WriteView<'_>, call: &AdminCall, workspace: WorkspaceId, user: UserId) -> Option<WorkspaceRole> {
     let snapshot = &after.snapshot;
     let is_used = snapshot.workspace(workspace).is_some_and(|w| w.active && w.org == call.actor.org);
     let is_here = snapshot.person(user).is_some_and(|person| person.org == call.actor.org);
@@ -128,26 +128,26 @@ fn wanted(after: &WriteView<'_>, call: &Call, workspace: WorkspaceId, user: User
     org.directory().seat(user, workspace)
 }
 
-fn note(batch: &mut Batch, call: &Call, action: Action, row: Stored) {
+fn note(batch: &mut Batch, call: &AdminCall, action: Action, row: Stored) {
     batch.audit.push(audit(call, action, &row, &Map::new()));
     batch.rows.push(row);
 }
 
 fn end_keys(
     batch: &mut Batch,
-    call: &Call,
+    call: &AdminCall,
     keys: &[Stored],
     (workspace, user): (WorkspaceId, UserId),
 ) -> Result<(), Problem> {
     for key in keys.iter().filter(|key| key.workspace == Some(workspace.0)) {
-        if Row::<ApiKey>::read(key)?.doc.user_id == Some(user.0) {
+        if ResourceRow::<ApiKey>::read(key)?.doc.user_id == Some(user.0) {
             note(batch, call, Action::Delete, tombstone(key.clone(), call.now)?);
         }
     }
     Ok(())
 }
 
-async fn all_seats(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, Problem> {
+async fn all_seats(call: &AdminCall, workspace: WorkspaceId) -> Result<Vec<Stored>, Problem> {
     let mut query = everything::<Member>(call, Some(Some(workspace)));
     let mut rows = Vec::new();
     loop {
@@ -162,7 +162,7 @@ async fn all_seats(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, P
 }
 
 /// Keys of these people in these workspaces, by one look through the keys in memory.
-async fn keys_in(call: &Call, scope: &SeatScope) -> Result<Vec<Stored>, Problem> {
+async fn keys_in(call: &AdminCall, scope: &SeatScope) -> Result<Vec<Stored>, Problem> {
     const CHUNK: usize = 1000;
     let snapshot = call.snapshot();
     let theirs = snapshot.keys().filter(|key| {

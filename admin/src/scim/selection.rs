@@ -3,7 +3,7 @@
 use super::path::AttributePath;
 use super::refusal::invalid_value;
 use super::schema::ResourceType;
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::Problem;
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ pub(super) enum AttributeSelection {
 }
 
 impl AttributeSelection {
-    pub(super) fn read(query: &Query, of: &'static ResourceType) -> Result<Self, Problem> {
+    pub(super) fn read(query: &QueryString, of: &'static ResourceType) -> Result<Self, Problem> {
         let named = |name: &str| -> Result<Option<Vec<AttributePath>>, Problem> {
             let Some(list) = query.text(name) else { return Ok(None) };
             let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();

@@ -6,12 +6,12 @@ use super::page::MOST;
 use super::refusal::MEDIA_TYPE;
 use super::schema::{ENTERPRISE, GROUP, GROUPS, USER, USERS};
 use crate::problem::{Problem, missing};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Value, json};
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const READ: &[Scope] = &[Scope::named("scim.read")];
     vec![
         authed(Method::GET, "/scim/ServiceProviderConfig", READ, "Say what SCIM can do here", abilities),
@@ -22,9 +22,9 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn abilities(call: Call) -> Result<Reply, Problem> {
+async fn abilities(call: AdminCall) -> Result<AdminReply, Problem> {
     let no = json!({"supported": false});
-    Ok(Reply::typed(
+    Ok(AdminReply::typed(
         MEDIA_TYPE,
         json!({
             "schemas": ["urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfig"],
@@ -46,8 +46,8 @@ async fn abilities(call: Call) -> Result<Reply, Problem> {
     ))
 }
 
-fn listed(resources: &[Value]) -> Reply {
-    Reply::typed(
+fn listed(resources: &[Value]) -> AdminReply {
+    AdminReply::typed(
         MEDIA_TYPE,
         json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:ListResponse"],
@@ -59,35 +59,35 @@ fn listed(resources: &[Value]) -> Reply {
     )
 }
 
-fn all_types(call: &Call) -> Vec<Value> {
+fn all_types(call: &AdminCall) -> Vec<Value> {
     let base = base(call);
     [&USERS, &GROUPS].iter().map(|of| of.told(&base)).collect()
 }
 
-fn all_schemas(call: &Call) -> Vec<Value> {
+fn all_schemas(call: &AdminCall) -> Vec<Value> {
     let base = base(call);
     [&USER, &ENTERPRISE, &GROUP].iter().map(|schema| schema.told(&format!("{base}/Schemas/{}", schema.id))).collect()
 }
 
-fn named(all: Vec<Value>, call: &Call, noun: &str) -> Result<Reply, Problem> {
+fn named(all: Vec<Value>, call: &AdminCall, noun: &str) -> Result<AdminReply, Problem> {
     let wanted = call.var("id");
     let found = all.into_iter().find(|one| one["id"].as_str().is_some_and(|id| id.eq_ignore_ascii_case(wanted)));
-    found.map(|one| Reply::typed(MEDIA_TYPE, one)).ok_or_else(|| missing(noun))
+    found.map(|one| AdminReply::typed(MEDIA_TYPE, one)).ok_or_else(|| missing(noun))
 }
 
-async fn types(call: Call) -> Result<Reply, Problem> {
+async fn types(call: AdminCall) -> Result<AdminReply, Problem> {
     Ok(listed(&all_types(&call)))
 }
 
-async fn one_type(call: Call) -> Result<Reply, Problem> {
+async fn one_type(call: AdminCall) -> Result<AdminReply, Problem> {
     named(all_types(&call), &call, "resource type")
 }
 
-async fn schemas(call: Call) -> Result<Reply, Problem> {
+async fn schemas(call: AdminCall) -> Result<AdminReply, Problem> {
     Ok(listed(&all_schemas(&call)))
 }
 
-async fn one_schema(call: Call) -> Result<Reply, Problem> {
+async fn one_schema(call: AdminCall) -> Result<AdminReply, Problem> {
     named(all_schemas(&call), &call, "schema")
 }
 

@@ -17,8 +17,8 @@ use crate::app::DirectoryBounds;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::problem::{Problem, bad, missing};
 use crate::resource::user::end;
-use crate::resource::{Resource, Row};
-use crate::route::{Call, Reply, Route, authed};
+use crate::resource::{Resource, ResourceRow};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use activity::KeysOfUser;
 use gateway_domain::id::UserId;
 use gateway_domain::ports::{Batch, Fut};
@@ -30,7 +30,7 @@ use profile::Profile;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("scim.list")];
     const CREATE: &[Scope] = &[Scope::named("scim.create")];
     const READ: &[Scope] = &[Scope::named("scim.read")];
@@ -57,7 +57,7 @@ pub(super) fn routes() -> Vec<Route> {
 impl ScimListed for User {
     const TYPE: &'static ResourceType = &USERS;
 
-    fn render(row: &Row<Self>, call: &Call, selection: &AttributeSelection) -> Map<String, Value> {
+    fn render(row: &ResourceRow<Self>, call: &AdminCall, selection: &AttributeSelection) -> Map<String, Value> {
         let mut out = profile::shown(row);
         if selection.shows("groups") {
             let groups = group::shown_of(call, UserId(row.id));
@@ -69,7 +69,7 @@ impl ScimListed for User {
         out
     }
 
-    fn candidates(filter: &ScimFilter, call: &Call) -> Option<Vec<Uuid>> {
+    fn candidates(filter: &ScimFilter, call: &AdminCall) -> Option<Vec<Uuid>> {
         let equals = filter.equals();
         equals.iter().find_map(|one| match (one.attribute, one.part) {
             ("id", None) => Some(one.text.parse().into_iter().collect()),
@@ -81,13 +81,13 @@ impl ScimListed for User {
     }
 }
 
-fn people(call: &Call, fits: impl Fn(&gateway_domain::snapshot::Person) -> bool) -> Vec<Uuid> {
+fn people(call: &AdminCall, fits: impl Fn(&gateway_domain::snapshot::Person) -> bool) -> Vec<Uuid> {
     let snapshot = call.snapshot();
     let ours = snapshot.people().filter(|person| person.org == call.actor.org);
     ours.filter(|person| fits(person)).map(|person| person.id.0).collect()
 }
 
-fn members(call: &Call, group: &str) -> Vec<Uuid> {
+fn members(call: &AdminCall, group: &str) -> Vec<Uuid> {
     let snapshot = call.snapshot();
     let org = snapshot.org(call.actor.org).filter(|_| group.len() == 36);
     let group = org.and_then(|org| org.directory().group(group.parse().ok()?));
@@ -119,7 +119,7 @@ fn told(body: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Names and addresses are those of one person only.
-fn check_unique(row: &Row<User>, around: &WriteView<'_>) -> Result<(), Problem> {
+fn check_unique(row: &ResourceRow<User>, around: &WriteView<'_>) -> Result<(), Problem> {
     let ours = || around.snapshot.people().filter(|p| p.org == row.org && p.id.0 != row.id);
     let name = row.doc.user_name().to_lowercase();
     if ours().any(|p| p.user_name.to_lowercase() == name) {
@@ -143,17 +143,17 @@ impl ScimWritten for User {
         Profile::read(fields)
     }
 
-    fn written(row: &Row<Self>) -> Map<String, Value> {
+    fn written(row: &ResourceRow<Self>) -> Map<String, Value> {
         profile::written(row)
     }
 
-    fn made(profile: Profile, call: &Call) -> Row<Self> {
+    fn made(profile: Profile, call: &AdminCall) -> ResourceRow<Self> {
         let mut row = profile.made(call);
         row.owner = Some(call.actor.key.0);
         row
     }
 
-    fn admit(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn admit(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let most = around.app.quotas.directory.users;
         if around.snapshot.people().filter(|p| p.org == row.org).count() >= most {
             return Err(bad("the organisation", format_args!("has {most} users, which is the most")));
@@ -162,7 +162,7 @@ impl ScimWritten for User {
     }
 
     fn change<'c>(
-        call: &'c Call,
+        call: &'c AdminCall,
         told: &'c Map<String, Value>,
         next: &'c NextProfile<'c, Self>,
     ) -> Fut<'c, Result<WrittenRow<Self>, Problem>> {
@@ -171,7 +171,7 @@ impl ScimWritten for User {
 }
 
 async fn write(
-    call: &Call,
+    call: &AdminCall,
     told: &Map<String, Value>,
     next: &NextProfile<'_, User>,
 ) -> Result<WrittenRow<User>, Problem> {
@@ -202,8 +202,8 @@ async fn write(
     done.map(|row| WrittenRow { row, revision }).ok_or_else(|| missing(User::NOUN))
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     one::<User>(&call).await?;
     let revision = end(&call, |row| check_match(&call, row.version)).await?;
-    Ok(Reply::nothing(StatusCode::NO_CONTENT).at(revision))
+    Ok(AdminReply::nothing(StatusCode::NO_CONTENT).at(revision))
 }

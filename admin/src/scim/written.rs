@@ -10,10 +10,10 @@ use super::refusal::MEDIA_TYPE;
 use super::selection::AttributeSelection;
 use crate::app::DirectoryBounds;
 use crate::change::{Action, WriteView, audit, commit};
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::Problem;
-use crate::resource::Row;
-use crate::route::{Call, Reply};
+use crate::resource::ResourceRow;
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::ports::{Batch, Fut, Revision};
 use http::StatusCode;
 use serde_json::{Map, Value};
@@ -31,34 +31,35 @@ pub(super) trait ScimWritten: ScimListed {
     }
     fn profile(fields: Map<String, Value>, bounds: DirectoryBounds) -> Result<Self::Profile, Problem>;
     /// What clients write of it.
-    fn written(row: &Row<Self>) -> Map<String, Value>;
-    fn made(profile: Self::Profile, call: &Call) -> Row<Self>;
+    fn written(row: &ResourceRow<Self>) -> Map<String, Value>;
+    fn made(profile: Self::Profile, call: &AdminCall) -> ResourceRow<Self>;
     /// There is room for a new one, and nothing of it is taken.
-    fn admit(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem>;
+    fn admit(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem>;
     /// The change of the one that the path names, with all that follows from it; `next` may be asked more than once.
     fn change<'c>(
-        call: &'c Call,
+        call: &'c AdminCall,
         told: &'c Map<String, Value>,
         next: &'c NextProfile<'c, Self>,
     ) -> Fut<'c, Result<WrittenRow<Self>, Problem>>;
 }
 
-pub(super) type NextProfile<'n, R> = dyn Fn(&Row<R>) -> Result<<R as ScimWritten>::Profile, Problem> + Send + Sync + 'n;
+pub(super) type NextProfile<'n, R> =
+    dyn Fn(&ResourceRow<R>) -> Result<<R as ScimWritten>::Profile, Problem> + Send + Sync + 'n;
 
 pub(super) struct WrittenRow<R> {
-    pub(super) row: Row<R>,
+    pub(super) row: ResourceRow<R>,
     pub(super) revision: Revision,
 }
 
-fn reply<R: ScimWritten>(call: &Call, row: &Row<R>, selection: &AttributeSelection) -> Reply {
+fn reply<R: ScimWritten>(call: &AdminCall, row: &ResourceRow<R>, selection: &AttributeSelection) -> AdminReply {
     let shown = selection.cut(R::render(row, call, selection));
-    Reply::typed(MEDIA_TYPE, Value::Object(shown)).tagged(tag(row.version))
+    AdminReply::typed(MEDIA_TYPE, Value::Object(shown)).tagged(tag(row.version))
 }
 
-pub(super) async fn create<R: ScimWritten>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn create<R: ScimWritten>(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
-    let body = Body::parse(&call.bytes)?;
+    let body = JsonBody::parse(&call.bytes)?;
     let told = R::told(&body.0);
     let profile = R::profile(document::read(body.0, R::TYPE)?, call.app.quotas.directory)?;
     let row = R::made(profile, &call);
@@ -73,20 +74,20 @@ pub(super) async fn create<R: ScimWritten>(call: Call) -> Result<Reply, Problem>
     Ok(reply(&call, &row, &selection).with_status(StatusCode::CREATED).located(&at).at(revision))
 }
 
-pub(super) async fn show<R: ScimWritten>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn show<R: ScimWritten>(call: AdminCall) -> Result<AdminReply, Problem> {
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
     let row = one::<R>(&call).await?;
     if is_known(&call, row.version) {
-        return Ok(Reply::nothing(StatusCode::NOT_MODIFIED).tagged(tag(row.version)));
+        return Ok(AdminReply::nothing(StatusCode::NOT_MODIFIED).tagged(tag(row.version)));
     }
     Ok(reply(&call, &row, &selection))
 }
 
 /// It is looked for before the body is read: that of somebody who is not there says nothing.
-pub(super) async fn replace<R: ScimWritten>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn replace<R: ScimWritten>(call: AdminCall) -> Result<AdminReply, Problem> {
     one::<R>(&call).await?;
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
-    let body = Body::parse(&call.bytes)?;
+    let body = JsonBody::parse(&call.bytes)?;
     let told = R::told(&body.0);
     let fields = document::read(body.0, R::TYPE)?;
     let bounds = call.app.quotas.directory;
@@ -94,21 +95,21 @@ pub(super) async fn replace<R: ScimWritten>(call: Call) -> Result<Reply, Problem
     Ok(reply(&call, &done.row, &selection).at(done.revision))
 }
 
-pub(super) async fn change<R: ScimWritten>(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn change<R: ScimWritten>(call: AdminCall) -> Result<AdminReply, Problem> {
     one::<R>(&call).await?;
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
-    let body = Body::parse(&call.bytes)?;
+    let body = JsonBody::parse(&call.bytes)?;
     let told = R::told(&body.0);
     let changes = patch::read(body, R::TYPE)?;
     let bounds = call.app.quotas.directory;
-    let next = |row: &Row<R>| {
+    let next = |row: &ResourceRow<R>| {
         let mut doc = R::written(row);
         patch::apply(&mut doc, R::TYPE, &changes, bounds.patched)?;
         R::profile(document::settled(doc, R::TYPE)?, bounds)
     };
     let done = R::change(&call, &told, &next).await?;
     if R::IS_LONG && !matches!(selection, AttributeSelection::Only(_)) {
-        return Ok(Reply::nothing(StatusCode::NO_CONTENT).tagged(tag(done.row.version)).at(done.revision));
+        return Ok(AdminReply::nothing(StatusCode::NO_CONTENT).tagged(tag(done.row.version)).at(done.revision));
     }
     Ok(reply(&call, &done.row, &selection).at(done.revision))
 }

@@ -9,9 +9,9 @@ use super::start::{encoded, form, redirect_uri, settings};
 use super::ticket::{COOKIE, SignInTicket};
 use crate::app::App;
 use crate::cookies::{named_cookie, session_cookie, set_cookie};
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, busy, internal, unauthenticated};
-use crate::route::{Place, Reply, Route, Visit, guest};
+use crate::route::{AdminReply, AdminRoute, MountPoint, Visit, guest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::id::OrgId;
@@ -25,10 +25,10 @@ use serde_json::{Map, Value};
 const PARAMETERS: &[&str] =
     &["code", "state", "iss", "error", "error_description", "error_uri", "session_state", "scope"];
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     let route = guest(
         Method::GET,
-        Place::Api,
+        MountPoint::Api,
         "/sso/callback",
         "Take a browser back from the provider, and begin a session",
         callback,
@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![route.asks(PARAMETERS)]
 }
 
-async fn callback(visit: Visit) -> Result<Reply, Problem> {
+async fn callback(visit: Visit) -> Result<AdminReply, Problem> {
     let mut org = None;
     let done = finish(&visit, &mut org).await;
     if let Err(problem) = &done
@@ -60,9 +60,9 @@ fn refused(why: &str) -> Problem {
     unauthenticated(&format!("the sign-in was refused: {why}"))
 }
 
-async fn finish(visit: &Visit, org: &mut Option<OrgId>) -> Result<Reply, Problem> {
+async fn finish(visit: &Visit, org: &mut Option<OrgId>) -> Result<AdminReply, Problem> {
     let app = &visit.app;
-    let query = Query::parse(&visit.uri)?;
+    let query = QueryString::parse(&visit.uri)?;
     let ticket = named_cookie(&visit.headers, COOKIE).and_then(|text| SignInTicket::open(app, text, visit.now));
     let ticket = ticket.ok_or_else(|| refused("this browser has started none, or too long ago"))?;
     *org = Some(ticket.org);
@@ -94,7 +94,7 @@ async fn finish(visit: &Visit, org: &mut Option<OrgId>) -> Result<Reply, Problem
     let claims = verified(app, &sign_on, &provider, (token.as_str(), &ticket)).await?;
     let admitted = admit(visit, &sign_on.settings, &ticket, &claims).await?;
     let seconds = i64::from(sign_on.settings.session_seconds);
-    Ok(Reply::nothing(StatusCode::SEE_OTHER)
+    Ok(AdminReply::nothing(StatusCode::SEE_OTHER)
         .with_header(header::LOCATION, ticket.return_to.clone())
         .cookie(session_cookie(&admitted.secret, seconds))
         .cookie(set_cookie(COOKIE, "", 0))

@@ -4,10 +4,10 @@
 
 use super::claimed::{SignedPerson, no_place, signed};
 use super::ticket::SignInTicket;
-use crate::change::{Action, Origin, WriteView};
+use crate::change::{Action, ChangeOrigin, WriteView};
 use crate::problem::Problem;
 use crate::resource::user::UserKeys;
-use crate::resource::{Row, tombstone};
+use crate::resource::{ResourceRow, tombstone};
 use crate::route::Visit;
 use gateway_domain::id::{UserId, WorkspaceId};
 use gateway_domain::ports::Batch;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 /// What is stored of somebody known, as it was before.
 #[derive(Default)]
 pub(super) struct Belongings {
-    pub(super) user: Option<Row<User>>,
+    pub(super) user: Option<ResourceRow<User>>,
     pub(super) seats: Vec<Stored>,
     pub(super) keys: Vec<Stored>,
 }
@@ -62,11 +62,11 @@ impl Entrance<'_> {
     }
 
     fn note(&mut self, action: Action, user: UserId, row: Stored) {
-        self.batch.audit.push(Origin::of_visit(self.visit, user).audit(action, &row, &Map::new()));
+        self.batch.audit.push(ChangeOrigin::of_visit(self.visit, user).audit(action, &row, &Map::new()));
         self.batch.rows.push(row);
     }
 
-    fn known(&mut self, mut row: Row<User>) -> Result<UserId, Problem> {
+    fn known(&mut self, mut row: ResourceRow<User>) -> Result<UserId, Problem> {
         if row.status == User::INACTIVE {
             return Err(no_place("you are not active here"));
         }
@@ -96,7 +96,7 @@ impl Entrance<'_> {
             signs_in_as: Some(signed(&self.ticket.issuer, &claimed.subject)),
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&self.visit.app, self.ticket.org, None, None, doc);
+        let mut row = ResourceRow::fresh(&self.visit.app, self.ticket.org, None, None, doc);
         row.slug = address;
         row.name = format!("{} {}", claimed.first_name, claimed.last_name).trim().to_owned();
         let user = UserId(row.id);
@@ -108,9 +108,9 @@ impl Entrance<'_> {
     /// What the claims give, in workspaces that are in use. Says whether a seat was lost.
     fn seats(&mut self, user: UserId, held: Vec<Stored>, after: &WriteView<'_>) -> Result<bool, Problem> {
         let org = self.ticket.org;
-        let mut rows: BTreeMap<WorkspaceId, Row<Member>> = BTreeMap::new();
+        let mut rows: BTreeMap<WorkspaceId, ResourceRow<Member>> = BTreeMap::new();
         for stored in held {
-            let row: Row<Member> = Row::read(&stored)?;
+            let row: ResourceRow<Member> = ResourceRow::read(&stored)?;
             rows.extend(row.workspace.map(|workspace| (workspace, row)));
         }
         for (workspace, role) in &self.claimed.seats {
@@ -163,7 +163,7 @@ impl Entrance<'_> {
     }
 
     fn put_seat(&mut self, user: UserId, workspace: WorkspaceId, doc: Member) -> Result<(), Problem> {
-        let mut row = Row::fresh(&self.visit.app, self.ticket.org, Some(workspace), Some(user.0), doc);
+        let mut row = ResourceRow::fresh(&self.visit.app, self.ticket.org, Some(workspace), Some(user.0), doc);
         row.slug = user.to_string();
         row.name.clone_from(&row.slug);
         self.note(Action::Create, user, row.stored()?);

@@ -5,9 +5,9 @@ use super::entrance::{Belongings, Entrance};
 use super::session::{begin, ended, home, keys_of};
 use super::ticket::SignInTicket;
 use crate::app::App;
-use crate::change::{Action, Origin, WriteView, commit};
+use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::problem::{Problem, busy};
-use crate::resource::{Row, pages};
+use crate::resource::{ResourceRow, pages};
 use crate::route::Visit;
 use gateway_domain::id::{OrgId, UserId};
 use gateway_domain::ports::{Batch, ResourceQuery, Revision};
@@ -49,7 +49,7 @@ pub(super) async fn admit(
         let after = around.plus(&batch.rows)?;
         let workspace = home(&after.snapshot, ticket.org, user, ticket.workspace.as_deref())?;
         let session = begin(app, &after, &workspace, user, settings.session_seconds)?;
-        let origin = Origin::of_visit(visit, user);
+        let origin = ChangeOrigin::of_visit(visit, user);
         let stored = session.row.stored()?;
         batch.audit.push(origin.audit(Action::Create, &stored, &Map::from_iter([("sign_in".to_owned(), json!(true))])));
         batch.rows.push(stored);
@@ -69,7 +69,7 @@ pub(super) async fn admit(
 
 async fn belongings(app: &App, org: OrgId, user: UserId) -> Result<Belongings, Problem> {
     let stored = app.directory.get(Kind::User, org, None, &user.to_string()).await?;
-    let row = stored.as_ref().map(Row::<User>::read).transpose()?;
+    let row = stored.as_ref().map(ResourceRow::<User>::read).transpose()?;
     let query = ResourceQuery { name: Some(user.to_string()), ..ResourceQuery::all(Kind::Member, org) };
     let seats = pages(app, query).await?;
     Ok(Belongings { user: row, seats, keys: keys_of(app, org, user).await? })

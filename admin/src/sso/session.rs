@@ -6,15 +6,15 @@ use crate::change::{Action, WriteView, audit};
 use crate::cookies::session_cookie;
 use crate::grant;
 use crate::problem::{Problem, forbidden};
-use crate::resource::{Row, api_key, tombstone};
-use crate::route::{Call, Reply, Route, any_key};
+use crate::resource::{ResourceRow, api_key, tombstone};
+use crate::route::{AdminCall, AdminReply, AdminRoute, any_key};
 use gateway_domain::id::{OrgId, UserId};
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
 use gateway_domain::resource::person::OrgRole;
 use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::scope::Scopes;
-use gateway_domain::snapshot::{Snapshot, Workspace};
+use gateway_domain::snapshot::{Snapshot, WorkspaceEntry};
 use http::Method;
 use serde_json::{Map, json};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Sessions of one person at a time: the oldest ends when another begins.
 const MOST: usize = 10;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     vec![any_key(Method::DELETE, "/api-keys/self/session", "Sign out: end the session that asks", sign_out)]
 }
 
@@ -32,12 +32,13 @@ pub(super) fn home(
     org: OrgId,
     user: UserId,
     asked: Option<&str>,
-) -> Result<Arc<Workspace>, Problem> {
+) -> Result<Arc<WorkspaceEntry>, Problem> {
     let role = snapshot.person(user).map_or(OrgRole::Member, |person| person.role);
-    let belongs =
-        |w: &&Arc<Workspace>| w.org == org && w.active && (role != OrgRole::Member || w.members().contains_key(&user));
+    let belongs = |w: &&Arc<WorkspaceEntry>| {
+        w.org == org && w.active && (role != OrgRole::Member || w.members().contains_key(&user))
+    };
     let default = snapshot.org(org).map(|org| org.default_workspace);
-    let mut all: Vec<&Arc<Workspace>> = snapshot.workspaces().filter(belongs).collect();
+    let mut all: Vec<&Arc<WorkspaceEntry>> = snapshot.workspaces().filter(belongs).collect();
     all.sort_by_key(|w| (Some(w.id) != default, w.id));
     let found = match asked {
         None => all.first(),
@@ -47,7 +48,7 @@ pub(super) fn home(
 }
 
 pub(super) struct NewSession {
-    pub(super) row: Row<ApiKey>,
+    pub(super) row: ResourceRow<ApiKey>,
     pub(super) secret: String,
 }
 
@@ -55,7 +56,7 @@ pub(super) struct NewSession {
 pub(super) fn begin(
     app: &App,
     around: &WriteView<'_>,
-    workspace: &Workspace,
+    workspace: &WorkspaceEntry,
     user: UserId,
     seconds: u32,
 ) -> Result<NewSession, Problem> {
@@ -94,14 +95,15 @@ pub(super) fn ended(
 ) -> Result<Vec<Stored>, Problem> {
     let is_session = |stored: &Stored| {
         stored.kind == Kind::ApiKey.name()
-            && Row::<ApiKey>::read(stored).is_ok_and(|key| key.doc.is_session() && key.doc.user_id == Some(user.0))
+            && ResourceRow::<ApiKey>::read(stored)
+                .is_ok_and(|key| key.doc.is_session() && key.doc.user_id == Some(user.0))
     };
     let now = app.now();
     let mut all: Vec<Stored> = around.now(read, is_session).into_iter().filter(is_session).collect();
     all.sort_by_key(|stored| std::cmp::Reverse((stored.created_at, stored.id)));
     let mut gone = Vec::new();
     for (at, stored) in all.into_iter().enumerate() {
-        let is_over = Row::<ApiKey>::read(&stored)?.doc.expires_at.is_some_and(|until| until <= now);
+        let is_over = ResourceRow::<ApiKey>::read(&stored)?.doc.expires_at.is_some_and(|until| until <= now);
         if is_over || at + 1 >= MOST {
             gone.push(tombstone(stored, now)?);
         }
@@ -110,16 +112,16 @@ pub(super) fn ended(
 }
 
 /// Any other key is no session, and stays.
-async fn sign_out(call: Call) -> Result<Reply, Problem> {
+async fn sign_out(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let found = call.app.directory.get(Kind::ApiKey, call.actor.org, None, &call.actor.key.to_string()).await?;
-    let row = found.as_ref().map(Row::<ApiKey>::read).transpose()?.filter(|row| row.doc.is_session());
-    let Some(row) = row else { return Ok(Reply::json(json!({"ended": false}))) };
+    let row = found.as_ref().map(ResourceRow::<ApiKey>::read).transpose()?.filter(|row| row.doc.is_session());
+    let Some(row) = row else { return Ok(AdminReply::json(json!({"ended": false}))) };
     let decide = |around: &WriteView<'_>| {
         let gone = around.newest(row)?.tombstone(call.now)?;
         let audit = vec![audit(&call, Action::Delete, &gone, &Map::new())];
         Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({"ended": true})).cookie(session_cookie("", 0)).at(revision))
+    Ok(AdminReply::json(json!({"ended": true})).cookie(session_cookie("", 0)).at(revision))
 }

@@ -3,10 +3,10 @@
 use super::client_assertion::{AssertionKey, LONGEST_CERTIFICATE, LONGEST_KEY, thumbprint};
 use super::issuer::check_address;
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Edit, Flag, Whole};
+use crate::input::{Edit, Flag, WholeNumber};
 use crate::problem::{Problem, bad, busy, missing};
-use crate::resource::{NewRow, Resource, Row};
-use crate::route::{Call, Reply, Route, authed};
+use crate::resource::{NewRow, Resource, ResourceRow};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
@@ -25,7 +25,7 @@ const MOST_ROLES: usize = 100;
 const MOST_SEATS: usize = 500;
 const MOST_DOMAINS: usize = 50;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const READ: &[Scope] = &[Scope::named("organisation_settings.read")];
     const UPDATE: &[Scope] = &[Scope::named("organisation_settings.update")];
     vec![
@@ -65,7 +65,7 @@ pub(crate) struct SignOnPatch {
     #[serde(default)]
     trusts_unverified_emails: Edit<Flag>,
     #[serde(default)]
-    session_seconds: Edit<Whole>,
+    session_seconds: Edit<WholeNumber>,
 }
 
 #[derive(Deserialize)]
@@ -105,11 +105,11 @@ impl Resource for SignOn {
     type Create = SignOnPatch;
     type Patch = SignOnPatch;
 
-    fn create(_: SignOnPatch, _: Option<WorkspaceId>, _: &Call) -> Result<NewRow<Self>, Problem> {
+    fn create(_: SignOnPatch, _: Option<WorkspaceId>, _: &AdminCall) -> Result<NewRow<Self>, Problem> {
         Err(missing(Self::NOUN))
     }
 
-    fn patch(row: &mut Row<Self>, input: SignOnPatch, call: &Call) -> Result<(), Problem> {
+    fn patch(row: &mut ResourceRow<Self>, input: SignOnPatch, call: &AdminCall) -> Result<(), Problem> {
         let doc = &mut row.doc;
         let before = (doc.issuer.clone(), doc.client_id.clone());
         if let Some(issuer) = input.issuer.required("issuer")? {
@@ -175,7 +175,7 @@ impl Resource for SignOn {
         Ok(())
     }
 
-    fn check(row: &Row<Self>, _: &WriteView<'_>) -> Result<(), Problem> {
+    fn check(row: &ResourceRow<Self>, _: &WriteView<'_>) -> Result<(), Problem> {
         let doc = &row.doc;
         for (field, text) in [("issuer", &doc.issuer), ("client_id", &doc.client_id)] {
             if text.is_empty() {
@@ -200,7 +200,7 @@ impl Resource for SignOn {
         Ok(())
     }
 
-    fn view(row: &Row<Self>, call: &Call) -> Value {
+    fn view(row: &ResourceRow<Self>, call: &AdminCall) -> Value {
         let open = |sealed: &String| call.app.vault.open(sealed).ok().map(|secret| mask(secret.expose()));
         json!({
             "object": "sign-on",
@@ -246,7 +246,7 @@ fn secret(
     (field, stored): (&str, &mut Option<String>),
     given: Edit<String>,
     is_for: bool,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     match given {
         Edit::Clear => *stored = None,
@@ -273,7 +273,7 @@ fn claims(
     doc: &mut SignOn,
     roles: Edit<BTreeMap<String, OrgRole>>,
     seats: Edit<Vec<GivenClaimSeat>>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     if let Some(roles) = roles.or_default() {
         if roles.len() > MOST_ROLES || roles.keys().any(|value| value.is_empty() || value.len() > LONGEST) {
@@ -315,20 +315,20 @@ fn short(field: &str, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-async fn stored(call: &Call) -> Result<Option<Row<SignOn>>, Problem> {
+async fn stored(call: &AdminCall) -> Result<Option<ResourceRow<SignOn>>, Problem> {
     let found = call.app.directory.get(Kind::SignOn, call.actor.org, None, SignOn::SLUG).await?;
     if let Some(found) = &found {
         call.subject.found(found);
     }
-    found.as_ref().map(Row::read).transpose()
+    found.as_ref().map(ResourceRow::read).transpose()
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = stored(&call).await?.ok_or_else(|| missing(SignOn::NOUN))?;
-    Ok(Reply::json(SignOn::view(&row, &call)))
+    Ok(AdminReply::json(SignOn::view(&row, &call)))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let body = call.body()?;
     let mut told = body.0.clone();
@@ -344,7 +344,7 @@ async fn change(call: Call) -> Result<Reply, Problem> {
                 return Err(busy("the sign-on was set at the same time, try again"));
             }
             None => {
-                let mut row = Row::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), fresh());
+                let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, Some(call.actor.key.0), fresh());
                 SignOn::SLUG.clone_into(&mut row.slug);
                 (row, Action::Create)
             }
@@ -363,10 +363,10 @@ async fn change(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let view = done.ok_or_else(|| missing(SignOn::NOUN))?;
-    Ok(Reply::json(view).at(revision))
+    Ok(AdminReply::json(view).at(revision))
 }
 
-async fn remove(call: Call) -> Result<Reply, Problem> {
+async fn remove(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = stored(&call).await?.ok_or_else(|| missing(SignOn::NOUN))?;
     let decide = |around: &WriteView<'_>| {
@@ -376,5 +376,5 @@ async fn remove(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![gone], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }

@@ -4,9 +4,9 @@ use super::issuer::known;
 use super::ticket::{COOKIE, SECONDS, SignInTicket, is_local};
 use crate::app::App;
 use crate::cookies::set_cookie;
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, bad, internal, missing, unavailable_here};
-use crate::route::{Place, Reply, Route, Visit, guest};
+use crate::route::{AdminReply, AdminRoute, MountPoint, Visit, guest};
 use gateway_domain::id::OrgId;
 use gateway_domain::snapshot::{Org, SavedSignOn};
 use http::{Method, StatusCode, header};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 const PARAMETERS: &[&str] = &["return_to", "workspace_id"];
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     let route = guest(
         Method::GET,
-        Place::Api,
+        MountPoint::Api,
         "/sso/{id}/start",
         "Send a browser to the provider where people of an organisation sign in",
         start,
@@ -46,7 +46,7 @@ pub(super) fn form(pairs: &[(&str, &str)]) -> String {
     pairs.iter().map(one).collect::<Vec<_>>().join("&")
 }
 
-async fn start(visit: Visit) -> Result<Reply, Problem> {
+async fn start(visit: Visit) -> Result<AdminReply, Problem> {
     let app = &visit.app;
     let redirect = redirect_uri(app)?;
     let snapshot = app.live.snapshot();
@@ -59,7 +59,7 @@ async fn start(visit: Visit) -> Result<Reply, Problem> {
     let org = org.ok_or_else(|| missing("sign-on"))?;
     let sign_on = settings(org)?;
     let known = known(app, &sign_on.settings.issuer, false).await?;
-    let query = Query::parse(&visit.uri)?;
+    let query = QueryString::parse(&visit.uri)?;
     let mut ticket = SignInTicket::new(app, org.id, &sign_on.settings.issuer);
     if let Some(path) = query.text("return_to") {
         if !is_local(path) {
@@ -87,7 +87,7 @@ async fn start(visit: Visit) -> Result<Reply, Problem> {
     let endpoint = &known.metadata.authorization_endpoint;
     let joint = if endpoint.contains('?') { '&' } else { '?' };
     let sealed = ticket.seal(app).ok_or_else(|| internal("a ticket cannot be written"))?;
-    Ok(Reply::nothing(StatusCode::SEE_OTHER)
+    Ok(AdminReply::nothing(StatusCode::SEE_OTHER)
         .with_header(header::LOCATION, format!("{endpoint}{joint}{asked}"))
         .cookie(set_cookie(COOKIE, &sealed, SECONDS)))
 }

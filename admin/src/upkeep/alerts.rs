@@ -1,7 +1,7 @@
 //! Alerts of budgets in the audit trail. Knows not when one is due.
 
 use crate::app::App;
-use crate::change::{Origin, commit};
+use crate::change::{ChangeOrigin, commit};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::{Batch, Holder};
 use gateway_domain::resource::Kind;
@@ -25,7 +25,7 @@ pub async fn alert(app: &App, alert: &Alert<'_>) -> Result<Option<Value>, String
     let found = app.directory.get(kind, org, None, &id.to_string()).await.map_err(|e| e.to_string())?;
     let Some(row) = found else { return Ok(None) };
     let event = if alert.exhausted { "budget_exhausted" } else { "budget_threshold_reached" };
-    let audit = vec![Origin::of_upkeep(app).tell_event(event, &row, alert.told)];
+    let audit = vec![ChangeOrigin::of_upkeep(app).tell_event(event, &row, alert.told)];
     let written = commit(app, snapshot.revision, |_| Ok(Batch { audit, ..Batch::default() })).await;
     written.map_err(|problem| problem.message)?;
     Ok(Some(json!({

@@ -19,7 +19,9 @@ use gateway_domain::resource::{Kind, Stored};
 use gateway_domain::scope::SCOPES;
 use gateway_domain::snapshot::Org;
 use gateway_domain::{IntegrationId, OrgId, Timestamp, WorkspaceId};
-use gateway_store::{Database, DatabaseUrl, DayFiles, KeyUseLog, MasterKey, Options, RowBlobs, SealingVault, open};
+use gateway_store::{
+    Database, DatabaseOptions, DatabaseUrl, DayFiles, KeyUseLog, MasterKey, RowBlobs, SealingVault, open,
+};
 use gateway_testing::Postgres;
 use http::Request;
 use serde_json::{Value, json};
@@ -91,7 +93,8 @@ impl House {
             Some(url) => DatabaseUrl::parse(url).expect("a URL"),
             None => DatabaseUrl::sqlite_file(folder.path().join("gateway.db")),
         };
-        let database = open(&url, &Options { pool_size: 4, ..Options::default() }).await.expect("a database");
+        let database =
+            open(&url, &DatabaseOptions { pool_size: 4, ..DatabaseOptions::default() }).await.expect("a database");
         Self::over(database, server_url, folder)
     }
 
@@ -110,8 +113,8 @@ impl House {
             counting: Mutex::new(Counting::Process),
         });
         let store = Arc::new(database.clone());
-        let logs =
-            DayFiles::open(&folder.path().join("logs"), &Options::default(), Some(live.clone())).expect("a folder");
+        let logs = DayFiles::open(&folder.path().join("logs"), &DatabaseOptions::default(), Some(live.clone()))
+            .expect("a folder");
         let logs: Arc<dyn LogStore> = Arc::new(logs);
         let counters = Arc::new(Counters::default());
         let app = App {

@@ -4,16 +4,16 @@
 use crate::harness::{House, text};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::Holder;
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::{IntegrationId, KeyId, WorkspaceId};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-fn rates(limits: Option<&Arc<Limits>>) -> Vec<u64> {
+fn rates(limits: Option<&Arc<ResourceLimits>>) -> Vec<u64> {
     limits.map(|l| l.rate_limits.iter().map(|r| r.value).collect()).unwrap_or_default()
 }
 
-fn budgets(limits: Option<&Arc<Limits>>) -> Vec<u64> {
+fn budgets(limits: Option<&Arc<ResourceLimits>>) -> Vec<u64> {
     limits.map(|l| l.usage_limits.iter().map(|b| b.limit()).collect()).unwrap_or_default()
 }
 

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the tables are what the program is for")]
 
 use gateway_domain::Timestamp;
-use gateway_domain::counters::{Answer, Counters};
+use gateway_domain::counters::{Counters, LimitDecision};
 use gateway_domain::id::{KeyId, PolicyId, WorkspaceId};
 use gateway_domain::snapshot::Policy;
 use gateway_policies::{Estimate, Hold, Index, Ledger, ReservationRequest, Stage, Subject, Used};
@@ -111,7 +111,7 @@ fn decide(index: &Index, ledger: &Arc<dyn Counters>, subject: &Subject<'_>) -> u
     }
     wants.measure(&ESTIMATE, None);
     let found = wants.asks().len();
-    let Answer::Now(Ok(())) = ledger.reserve(wants.asks(), NOW, Duration::ZERO) else { return usize::MAX };
+    let LimitDecision::Now(Ok(())) = ledger.reserve(wants.asks(), NOW, Duration::ZERO) else { return usize::MAX };
     let hold: Hold = wants.granted(Stage::Caller, ledger, ESTIMATE);
     hold.settle(Used { tokens: 90, cost: None });
     found

@@ -7,7 +7,7 @@ mod made;
 
 use clap::Parser;
 use gateway_domain::Timestamp;
-use gateway_store::{LogsUrl, Options, open_logs};
+use gateway_store::{DatabaseOptions, LogsUrl, open_logs};
 use made::{Maker, Tenancy};
 use std::error::Error;
 use std::time::{Duration, Instant, SystemTime};
@@ -43,7 +43,7 @@ struct Args {
 async fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let url = LogsUrl::parse(&args.log_store_url)?;
-    let store = open_logs(&url, &Options::default(), None).await?;
+    let store = open_logs(&url, &DatabaseOptions::default(), None).await?;
     let span = Duration::from_secs(u64::from(args.days) * 86_400);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let now = Timestamp(i64::try_from(now.as_micros())?);

@@ -8,7 +8,7 @@ use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use gateway_domain::cloud::{Settings, setting};
+use gateway_domain::cloud::{CloudSettings, setting};
 use gateway_domain::operation::route;
 use gateway_providers::{Adapter, Call, adapter, edit};
 use http::Method;
@@ -64,7 +64,7 @@ struct Case {
     model: Option<String>,
     body: Bytes,
     answer: Bytes,
-    settings: Settings,
+    settings: CloudSettings,
     stream: bool,
 }
 
@@ -72,7 +72,7 @@ impl Case {
     fn read(folder: &Path) -> Outcome<Self> {
         let asked: Value = serde_json::from_slice(&fs::read(folder.join("call.json"))?)?;
         let text = |key: &str| asked[key].as_str().map(str::to_owned);
-        let mut settings = Settings::default();
+        let mut settings = CloudSettings::default();
         for (name, value) in asked["settings"].as_object().into_iter().flatten() {
             let known = setting(name).ok_or("an unknown setting")?;
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

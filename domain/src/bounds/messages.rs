@@ -25,18 +25,18 @@ impl<'de> Visitor<'de> for Messages {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let mut index = 0;
-        while seq.next_element_seed(Message { index })?.is_some() {
+        while seq.next_element_seed(MessageVisitor { index })?.is_some() {
             index += 1;
         }
         if index == 0 { Err(A::Error::custom("`messages` must hold at least 1 item")) } else { Ok(()) }
     }
 }
 
-struct Message {
+struct MessageVisitor {
     index: usize,
 }
 
-impl<'de> DeserializeSeed<'de> for Message {
+impl<'de> DeserializeSeed<'de> for MessageVisitor {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
@@ -44,7 +44,7 @@ impl<'de> DeserializeSeed<'de> for Message {
     }
 }
 
-impl<'de> Visitor<'de> for Message {
+impl<'de> Visitor<'de> for MessageVisitor {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for Message {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let at = |field: &str, rule: &str| A::Error::custom(format!("`messages[{}].{field}` {rule}", self.index));
         let mut role = false;
-        while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+        while let Some(MessageKey(key)) = map.next_key::<MessageKey<'de>>()? {
             let (allowed, rule): (&[Form], &str) = match &*key {
                 "role" => (&[Form::Text], "must be a string"),
                 "content" => (&[Form::Text, Form::List, Form::Null], "must be a string, an array of parts or null"),
@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for Message {
 }
 
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MessageKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// What a value is, its contents skipped.
 #[derive(Clone, Copy, PartialEq, Eq)]

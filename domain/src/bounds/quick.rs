@@ -2,7 +2,7 @@
 //! accepts nothing that the thorough way refuses, and finds the same; whatever is odd (an escape in a name, a value that
 //! breaks a rule, text that is no JSON) is `None`, and left to the thorough way, which words what is wrong.
 
-use super::rules::{self, Rule, Shape};
+use super::rules::{self, FieldRule, FieldShape};
 use super::{Peek, includes_usage};
 use crate::{kept, quote};
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Nested deeper than this is left to the thorough way.
 const DEEPEST: usize = 32;
 
-pub(super) fn look<'b>(rules: &'static [Rule], body: &'b [u8]) -> Option<Peek<'b>> {
+pub(super) fn look<'b>(rules: &'static [FieldRule], body: &'b [u8]) -> Option<Peek<'b>> {
     let mut scan = BodyScan::of(body)?;
     let (mut peek, mut model) = (Peek { read: true, ..Peek::default() }, None);
     let mut seen = 0_u64;
@@ -30,7 +30,7 @@ pub(super) fn look<'b>(rules: &'static [Rule], body: &'b [u8]) -> Option<Peek<'b
         }
         seen |= 1 << i;
         let rule = &rules[i];
-        if matches!(rule.shape, Shape::Messages) {
+        if matches!(rule.shape, FieldShape::Messages) {
             scan.messages()?;
             continue;
         }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// What a value may be. `null` always passes: every API takes it for "absent".
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
+pub(super) enum FieldShape {
     Any,
     Text,
     Flag,
@@ -32,43 +32,43 @@ pub(super) enum Shape {
     /// A number, and within these bounds where the model's name begins so.
     NumberOf(&'static str, f64, f64),
     /// An object, some of whose members have rules of their own.
-    Inside(&'static [Rule]),
+    Inside(&'static [FieldRule]),
     /// Fewest and most items; those that are objects have rules for some of their members.
-    Items(usize, usize, &'static [Rule]),
+    Items(usize, usize, &'static [FieldRule]),
     /// Chat messages: an array of at least one object with a string role.
     Messages,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(super) struct FieldRule {
     pub(super) field: &'static str,
-    pub(super) shape: Shape,
+    pub(super) shape: FieldShape,
     pub(super) required: bool,
 }
 
-const fn may(field: &'static str, shape: Shape) -> Rule {
-    Rule { field, shape, required: false }
+const fn may(field: &'static str, shape: FieldShape) -> FieldRule {
+    FieldRule { field, shape, required: false }
 }
 
-const fn must(field: &'static str, shape: Shape) -> Rule {
-    Rule { field, shape, required: true }
+const fn must(field: &'static str, shape: FieldShape) -> FieldRule {
+    FieldRule { field, shape, required: true }
 }
 
-use Shape::{
+use FieldShape::{
     Any, Array, Flag, Inside, Integer, Items, Messages, Number, NumberOf, Object, Of, OneOf, ShortOf, ShortText, Text,
     TextOrArray, TextOrObject,
 };
 
-const UINT: Shape = Integer(0, i64::MAX as i128);
-const POSITIVE: Shape = Integer(1, i64::MAX as i128);
-const SEED: Shape = Integer(i64::MIN as i128, i64::MAX as i128);
-const STOP: Shape = TextOrArray(1, 4);
+const UINT: FieldShape = Integer(0, i64::MAX as i128);
+const POSITIVE: FieldShape = Integer(1, i64::MAX as i128);
+const SEED: FieldShape = Integer(i64::MIN as i128, i64::MAX as i128);
+const STOP: FieldShape = TextOrArray(1, 4);
 
-const STREAM_OPTIONS: Shape = Inside(&[may("include_usage", Flag)]);
+const STREAM_OPTIONS: FieldShape = Inside(&[may("include_usage", Flag)]);
 
-const THINKING: Shape = Inside(&[may("type", Text), may("budget_tokens", UINT)]);
+const THINKING: FieldShape = Inside(&[may("type", Text), may("budget_tokens", UINT)]);
 
-static CHAT: &[Rule] = &[
+static CHAT: &[FieldRule] = &[
     must("messages", Messages),
     may("model", Text),
     may("stream", Flag),
@@ -95,7 +95,7 @@ static CHAT: &[Rule] = &[
     may("function_call", TextOrObject),
 ];
 
-static COMPLETIONS: &[Rule] = &[
+static COMPLETIONS: &[FieldRule] = &[
     may("model", Text),
     may("prompt", TextOrArray(0, usize::MAX)),
     may("suffix", Text),
@@ -116,7 +116,7 @@ static COMPLETIONS: &[Rule] = &[
     may("user", Text),
 ];
 
-static EMBEDDINGS: &[Rule] = &[
+static EMBEDDINGS: &[FieldRule] = &[
     must("input", TextOrArray(1, 2048)),
     may("model", Text),
     may("encoding_format", Of("text-embedding", &["float", "base64"])),
@@ -124,7 +124,7 @@ static EMBEDDINGS: &[Rule] = &[
     may("user", Text),
 ];
 
-static SPEECH: &[Rule] = &[
+static SPEECH: &[FieldRule] = &[
     must("input", ShortOf("tts-1", 4096)),
     may("model", Text),
     // An object names a voice of one's own.
@@ -135,7 +135,7 @@ static SPEECH: &[Rule] = &[
     may("stream_format", Of("tts-1", &["audio"])),
 ];
 
-static RERANK: &[Rule] = &[
+static RERANK: &[FieldRule] = &[
     // Some models compare images, too.
     must("query", TextOrObject),
     must("documents", Array(1, usize::MAX)),
@@ -148,7 +148,7 @@ static RERANK: &[Rule] = &[
     may("parameters", Object),
 ];
 
-static CREATE_BATCH: &[Rule] = &[
+static CREATE_BATCH: &[FieldRule] = &[
     may("model", Text),
     may("input_file_id", Text),
     may("endpoint", Text),
@@ -156,7 +156,7 @@ static CREATE_BATCH: &[Rule] = &[
     may("metadata", Object),
 ];
 
-static CREATE_FINETUNE: &[Rule] = &[
+static CREATE_FINETUNE: &[FieldRule] = &[
     may("model", Text),
     may("training_file", Text),
     may("validation_file", Text),
@@ -164,7 +164,7 @@ static CREATE_FINETUNE: &[Rule] = &[
     may("method", Object),
 ];
 
-static IMAGES: &[Rule] = &[
+static IMAGES: &[FieldRule] = &[
     must("prompt", ShortText(32_000)),
     may("model", Text),
     may("stream", Flag),
@@ -180,7 +180,7 @@ static IMAGES: &[Rule] = &[
 ];
 
 /// Edits and variations, as a form or as JSON.
-static PICTURES: &[Rule] = &[
+static PICTURES: &[FieldRule] = &[
     may("prompt", ShortText(32_000)),
     may("model", Text),
     may("stream", Flag),
@@ -193,7 +193,7 @@ static PICTURES: &[Rule] = &[
 ];
 
 /// Transcriptions and translations.
-static HEARING: &[Rule] = &[
+static HEARING: &[FieldRule] = &[
     may("model", Text),
     may("language", Text),
     may("prompt", Text),
@@ -202,22 +202,22 @@ static HEARING: &[Rule] = &[
     may("stream", Flag),
 ];
 
-static OCR: &[Rule] = &[must("document", Object), may("model", Text), may("stream", Flag)];
+static OCR: &[FieldRule] = &[must("document", Object), may("model", Text), may("stream", Flag)];
 
-static MODERATIONS: &[Rule] = &[
+static MODERATIONS: &[FieldRule] = &[
     must("input", TextOrArray(0, usize::MAX)),
     may("model", Of("text-moderation", &["text-moderation-stable", "text-moderation-latest"])),
 ];
 
 /// Body of POST /threads/{thread_id}/runs/{run_id}.
-static MODIFY_RUN: &[Rule] = &[may("metadata", Object)];
+static MODIFY_RUN: &[FieldRule] = &[may("metadata", Object)];
 
 /// The one body of the contract that allows no further properties.
-pub(super) fn is_closed(rules: &[Rule]) -> bool {
+pub(super) fn is_closed(rules: &[FieldRule]) -> bool {
     std::ptr::eq(rules, MODIFY_RUN)
 }
 
-static CREATE_RUN: &[Rule] = &[
+static CREATE_RUN: &[FieldRule] = &[
     may("model", Text),
     may("stream", Flag),
     may("tools", Items(0, 20, &[may("file_search", Inside(&[may("max_num_results", Integer(1, 50))]))])),
@@ -233,11 +233,11 @@ static CREATE_RUN: &[Rule] = &[
     may("parallel_tool_calls", Flag),
 ];
 
-const FILE_IDS: Rule = may("file_ids", Array(0, 500));
+const FILE_IDS: FieldRule = may("file_ids", Array(0, 500));
 /// Official clients send so many at once.
-const FILE_IDS_OF_BATCH: Rule = may("file_ids", Array(0, 2_000));
+const FILE_IDS_OF_BATCH: FieldRule = may("file_ids", Array(0, 2_000));
 
-static CREATE_VECTOR_STORE: &[Rule] = &[
+static CREATE_VECTOR_STORE: &[FieldRule] = &[
     FILE_IDS,
     may("name", Text),
     may("expires_after", Inside(&[may("anchor", Text), may("days", Integer(1, 365))])),
@@ -245,9 +245,9 @@ static CREATE_VECTOR_STORE: &[Rule] = &[
     may("metadata", Object),
 ];
 
-static CREATE_FILE_BATCH: &[Rule] = &[FILE_IDS_OF_BATCH, may("chunking_strategy", Inside(&[may("type", Text)]))];
+static CREATE_FILE_BATCH: &[FieldRule] = &[FILE_IDS_OF_BATCH, may("chunking_strategy", Inside(&[may("type", Text)]))];
 
-static MESSAGES: &[Rule] = &[
+static MESSAGES: &[FieldRule] = &[
     must("messages", Messages),
     may("model", Text),
     may("stream", Flag),
@@ -256,12 +256,12 @@ static MESSAGES: &[Rule] = &[
     may("top_p", Number(0.0, 1.0)),
 ];
 
-static OTHERS: &[Rule] = &[may("model", Text), may("stream", Flag), may("stream_options", STREAM_OPTIONS)];
+static OTHERS: &[FieldRule] = &[may("model", Text), may("stream", Flag), may("stream_options", STREAM_OPTIONS)];
 
 /// Nothing is enforced on pass-through; the shapes only tell what to look for.
-static RAW: &[Rule] = &[may("model", Any), may("stream", Any)];
+static RAW: &[FieldRule] = &[may("model", Any), may("stream", Any)];
 
-pub(super) const fn of(operation: Operation) -> &'static [Rule] {
+pub(super) const fn of(operation: Operation) -> &'static [FieldRule] {
     match operation {
         Operation::ChatCompletions => CHAT,
         Operation::Completions => COMPLETIONS,
@@ -285,7 +285,7 @@ pub(super) const fn of(operation: Operation) -> &'static [Rule] {
     }
 }
 
-impl Rule {
+impl FieldRule {
     /// `raw` is valid JSON without blanks around it. An error names the field in backticks.
     pub(super) fn check(&self, raw: &str) -> Result<(), String> {
         let first = raw.as_bytes().first().copied().unwrap_or(b'n');

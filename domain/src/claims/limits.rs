@@ -1,7 +1,7 @@
 //! Limits that an issuer writes into a token, in the words of the Admin API.
 
 use crate::resource::budget::{Amount, Budget, Reset, Spend};
-use crate::resource::limits::{Limits, RateLimit};
+use crate::resource::limits::{RateLimit, ResourceLimits};
 use crate::resource::policy::Unit;
 use crate::time::Timestamp;
 use crate::trust::{BadClaim, bad};
@@ -15,11 +15,11 @@ const MOST: usize = 16;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claimed {
     pub id: Option<String>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 #[derive(Deserialize)]
-struct Rate {
+struct RateLimitClaim {
     #[serde(default)]
     id: Option<String>,
     #[serde(flatten)]
@@ -27,7 +27,7 @@ struct Rate {
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct UsageLimitClaim {
     #[serde(default)]
     id: Option<String>,
     #[serde(rename = "type", default)]
@@ -59,14 +59,14 @@ fn items<T: DeserializeOwned>(claims: &Map<String, Value>, name: &'static str) -
 
 pub(super) fn read(claims: &Map<String, Value>) -> Result<Vec<Claimed>, BadClaim> {
     let mut all: Vec<Claimed> = Vec::new();
-    for Rate { id, limit } in items::<Rate>(claims, "rate_limits")? {
+    for RateLimitClaim { id, limit } in items::<RateLimitClaim>(claims, "rate_limits")? {
         if limit.unit == Unit::Second {
             return Err(bad("rate_limits", "must be in units of a minute, an hour, a day or a week"));
         }
         of_id(&mut all, "rate_limits", id)?.rate_limits.push(limit);
     }
     let mut exhausted = Vec::new();
-    for usage in items::<Usage>(claims, "usage_limits")? {
+    for usage in items::<UsageLimitClaim>(claims, "usage_limits")? {
         if is_exhausted(&usage)? {
             exhausted.push((usage.id.clone(), usage.spend));
         }
@@ -96,7 +96,7 @@ pub(super) fn read(claims: &Map<String, Value>) -> Result<Vec<Claimed>, BadClaim
     Ok(all)
 }
 
-fn is_exhausted(usage: &Usage) -> Result<bool, BadClaim> {
+fn is_exhausted(usage: &UsageLimitClaim) -> Result<bool, BadClaim> {
     let exhausted = match usage.status.as_deref() {
         None | Some("active") => false,
         Some("exhausted") => true,
@@ -111,12 +111,16 @@ fn is_exhausted(usage: &Usage) -> Result<bool, BadClaim> {
     Ok(exhausted)
 }
 
-fn of_id<'a>(all: &'a mut Vec<Claimed>, claim: &'static str, id: Option<String>) -> Result<&'a mut Limits, BadClaim> {
+fn of_id<'a>(
+    all: &'a mut Vec<Claimed>,
+    claim: &'static str,
+    id: Option<String>,
+) -> Result<&'a mut ResourceLimits, BadClaim> {
     if id.as_ref().is_some_and(|id| id.is_empty() || id.len() > 255) {
         return Err(bad(claim, "must name limits by ids of 1..255 characters"));
     }
     let at = all.iter().position(|c| c.id == id).unwrap_or_else(|| {
-        all.push(Claimed { id, limits: Limits::default() });
+        all.push(Claimed { id, limits: ResourceLimits::default() });
         all.len() - 1
     });
     Ok(&mut all[at].limits)

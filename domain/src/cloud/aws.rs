@@ -1,7 +1,7 @@
 //! AWS: regions to addresses, kinds of authentication to credentials that sign.
 
 use super::sign_in::{AwsKeys, AwsRole, SignIn, Signing};
-use super::{Settings, Wrong};
+use super::{CloudSettings, Wrong};
 use crate::secret::Secret;
 
 /// What a role's session is called in AWS's logs unless `aws_role_session_name` says otherwise.
@@ -41,44 +41,44 @@ fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
 }
 
-fn url(service: &str, settings: &Settings) -> Result<String, Wrong> {
+fn url(service: &str, settings: &CloudSettings) -> Result<String, Wrong> {
     let region = settings.needed("aws_region")?;
     Ok(format!("https://{service}.{region}.{}", domain(region)))
 }
 
-pub(super) fn runtime_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn runtime_url(settings: &CloudSettings) -> Result<String, Wrong> {
     url("bedrock-runtime", settings)
 }
 
 /// Bedrock's open models, by the APIs of those who made APIs
 /// (<https://docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html>).
-pub(super) fn mantle_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn mantle_url(settings: &CloudSettings) -> Result<String, Wrong> {
     Ok(format!("https://bedrock-mantle.{}.api.aws", settings.needed("aws_region")?))
 }
 
-pub(super) fn sagemaker_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn sagemaker_url(settings: &CloudSettings) -> Result<String, Wrong> {
     url("runtime.sagemaker", settings)
 }
 
 /// Anthropic's own API inside AWS, where each call says whose workspace it is for
 /// (<https://docs.aws.amazon.com/claude-platform/latest/userguide/making-requests.html>).
-pub(super) fn claude_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn claude_url(settings: &CloudSettings) -> Result<String, Wrong> {
     settings.needed("anthropic_aws_workspace_id")?;
     Ok(format!("https://aws-external-anthropic.{}.api.aws", settings.needed("aws_region")?))
 }
 
 /// Where models are listed.
-pub(super) fn control_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn control_url(settings: &CloudSettings) -> Result<String, Wrong> {
     url("bedrock", settings)
 }
 
 /// Where agents and their tools are, rerank among them.
-pub(super) fn agents_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn agents_url(settings: &CloudSettings) -> Result<String, Wrong> {
     url("bedrock-agent-runtime", settings)
 }
 
 /// Where files lie.
-pub(super) fn storage_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn storage_url(settings: &CloudSettings) -> Result<String, Wrong> {
     url("s3", settings)
 }
 
@@ -87,7 +87,7 @@ pub(super) fn sts_url(region: &str) -> String {
     format!("https://sts.{region}.{}", domain(region))
 }
 
-fn keys(settings: &Settings) -> Result<AwsKeys, Wrong> {
+fn keys(settings: &CloudSettings) -> Result<AwsKeys, Wrong> {
     Ok(AwsKeys {
         id: settings.needed("aws_access_key_id")?.to_owned(),
         secret: Secret::new(settings.needed("aws_secret_access_key")?.to_owned()),
@@ -96,7 +96,7 @@ fn keys(settings: &Settings) -> Result<AwsKeys, Wrong> {
 }
 
 /// How a credential signs in: as `aws_auth_type` says; without it, by what is there: a role, keys, or else an API key.
-pub(super) fn sign_in(settings: &Settings, has_key: bool) -> Result<Option<SignIn>, Wrong> {
+pub(super) fn sign_in(settings: &CloudSettings, has_key: bool) -> Result<Option<SignIn>, Wrong> {
     let given = |name| settings.get(name).is_some();
     let kind = match settings.get("aws_auth_type") {
         Some(kind) => kind,
@@ -123,7 +123,7 @@ pub(super) fn sign_in(settings: &Settings, has_key: bool) -> Result<Option<SignI
     })
 }
 
-pub(super) fn signing(family: &str, settings: &Settings) -> Result<Signing, Wrong> {
+pub(super) fn signing(family: &str, settings: &CloudSettings) -> Result<Signing, Wrong> {
     let service = match family {
         "sagemaker" => "sagemaker",
         "claude-platform-aws" => "aws-external-anthropic",

@@ -1,8 +1,8 @@
 //! Azure OpenAI and Azure AI: resources to addresses, models to deployments, modes of authentication to ways of signing
 //! in. Knows no path of an API.
 
-use super::sign_in::{Assertion, ClientCredentials, Endpoint, SignIn};
-use super::{Settings, Wrong, segment};
+use super::sign_in::{Assertion, ClientCredentials, SignIn, SignInEndpoint};
+use super::{CloudSettings, Wrong, segment};
 use crate::egress::BaseUrl;
 use crate::secret::Secret;
 use serde::Deserialize;
@@ -14,8 +14,8 @@ const MOST_DEPLOYMENTS: usize = 200;
 
 /// A model that somebody deployed in a resource of Azure OpenAI.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Deployment {
+#[serde(deny_unknown_fields, rename = "Deployment")]
+pub struct AzureDeployment {
     /// What clients call it.
     pub alias: Option<String>,
     /// What the resource calls it.
@@ -37,9 +37,9 @@ pub struct Deployment {
     pub is_default: bool,
 }
 
-pub(super) fn deployments(text: &str) -> Result<Vec<Deployment>, Wrong> {
+pub(super) fn deployments(text: &str) -> Result<Vec<AzureDeployment>, Wrong> {
     let wrong = |rule: String| Wrong::new(DEPLOYMENTS, rule);
-    let list: Vec<Deployment> = serde_json::from_str(text)
+    let list: Vec<AzureDeployment> = serde_json::from_str(text)
         .map_err(|e| wrong(format!("must be an array of objects with azure_deployment_name: {e}")))?;
     if list.is_empty() || list.len() > MOST_DEPLOYMENTS {
         return Err(wrong(format!("must hold 1..{MOST_DEPLOYMENTS} deployments")));
@@ -48,7 +48,7 @@ pub(super) fn deployments(text: &str) -> Result<Vec<Deployment>, Wrong> {
         return Err(wrong("must have at most one deployment with is_default".to_owned()));
     }
     for (i, deployment) in list.iter().enumerate() {
-        let Deployment { alias, name, api_version, model, .. } = deployment;
+        let AzureDeployment { alias, name, api_version, model, .. } = deployment;
         for text in [Some(name), api_version.as_ref(), model.as_ref()].into_iter().flatten() {
             segment(text).map_err(|rule| wrong(format!("[{i}]: `{text}` {rule}")))?;
         }
@@ -62,7 +62,7 @@ pub(super) fn deployments(text: &str) -> Result<Vec<Deployment>, Wrong> {
 
 /// The deployment that serves `model`, and the version of the API to call it by; `None` where nothing says so.
 pub fn addressed<'s>(
-    settings: &'s Settings,
+    settings: &'s CloudSettings,
     model: Option<&'s str>,
 ) -> Result<(Option<&'s str>, Option<&'s str>), Wrong> {
     let version = settings.get("azure_api_version");
@@ -80,9 +80,9 @@ pub fn addressed<'s>(
     }
 }
 
-fn of_model<'s>(list: &'s [Deployment], model: Option<&str>) -> Option<&'s Deployment> {
+fn of_model<'s>(list: &'s [AzureDeployment], model: Option<&str>) -> Option<&'s AzureDeployment> {
     let model = model.unwrap_or_default();
-    let by = |fits: &dyn Fn(&Deployment) -> bool| list.iter().find(|d| fits(d));
+    let by = |fits: &dyn Fn(&AzureDeployment) -> bool| list.iter().find(|d| fits(d));
     by(&|d| d.alias.as_deref() == Some(model))
         .or_else(|| by(&|d| d.name == model))
         .or_else(|| by(&|d| d.model.as_deref() == Some(model)))
@@ -90,15 +90,15 @@ fn of_model<'s>(list: &'s [Deployment], model: Option<&str>) -> Option<&'s Deplo
 }
 
 /// What clients call the deployment of this name.
-pub fn name_of_deployment<'s>(settings: &'s Settings, name: &str) -> Option<&'s str> {
+pub fn name_of_deployment<'s>(settings: &'s CloudSettings, name: &str) -> Option<&'s str> {
     let found = settings.deployments().iter().find(|d| d.name.eq_ignore_ascii_case(name))?;
     Some(found.alias.as_deref().unwrap_or(&found.name))
 }
 
 /// The other names of what `model` leads to: alias, deployment and the model that it is.
-pub fn spellings<'s>(settings: &'s Settings, model: &str) -> Vec<&'s str> {
+pub fn spellings<'s>(settings: &'s CloudSettings, model: &str) -> Vec<&'s str> {
     let list = settings.deployments();
-    let named = |d: &&Deployment| d.alias.as_deref() == Some(model) || d.name.eq_ignore_ascii_case(model);
+    let named = |d: &&AzureDeployment| d.alias.as_deref() == Some(model) || d.name.eq_ignore_ascii_case(model);
     let found = list.iter().find(named).or_else(|| list.iter().find(|d| d.model.as_deref() == Some(model)));
     if let Some(d) = found {
         return [d.alias.as_deref(), Some(&*d.name), d.model.as_deref()].into_iter().flatten().collect();
@@ -108,7 +108,7 @@ pub fn spellings<'s>(settings: &'s Settings, model: &str) -> Vec<&'s str> {
 }
 
 /// The model that a deployment is said to be, by OpenAI's name.
-pub fn model_behind<'s>(settings: &'s Settings, model: Option<&str>) -> Option<&'s str> {
+pub fn model_behind<'s>(settings: &'s CloudSettings, model: Option<&str>) -> Option<&'s str> {
     let deployed = of_model(settings.deployments(), model).and_then(|d| d.model.as_deref());
     deployed.or_else(|| settings.get("azure_model_name"))
 }
@@ -128,37 +128,37 @@ pub(super) fn auth_mode(value: &str) -> Result<(), &'static str> {
     }
 }
 
-pub(super) fn openai_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn openai_url(settings: &CloudSettings) -> Result<String, Wrong> {
     let resource = settings.needed("azure_resource_name")?;
     Ok(format!("https://{resource}.openai.azure.com/openai"))
 }
 
-fn foundry(settings: &Settings) -> Result<BaseUrl, Wrong> {
+fn foundry(settings: &CloudSettings) -> Result<BaseUrl, Wrong> {
     let url = settings.needed("azure_foundry_url")?.trim_end_matches('/');
     BaseUrl::parse(url).map_err(|rule| Wrong::new("azure_foundry_url", rule))
 }
 
 /// The foundry's URL without its path: some calls go to other paths of the same host.
-pub(super) fn foundry_origin(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn foundry_origin(settings: &CloudSettings) -> Result<String, Wrong> {
     let url = foundry(settings)?;
     let scheme = if url.tls { "https" } else { "http" };
     Ok(format!("{scheme}://{}", url.authority()))
 }
 
 /// The path of the foundry's URL, without a slash at its end; empty when none is set.
-pub fn foundry_path(settings: &Settings) -> &str {
+pub fn foundry_path(settings: &CloudSettings) -> &str {
     let url = settings.get("azure_foundry_url").unwrap_or_default();
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     rest.find('/').map_or("", |at| rest[at..].trim_end_matches('/'))
 }
 
-pub(super) fn sign_in(settings: &Settings) -> Result<Option<SignIn>, Wrong> {
+pub(super) fn sign_in(settings: &CloudSettings) -> Result<Option<SignIn>, Wrong> {
     let scope = settings.get("azure_entra_scope").unwrap_or(SCOPE);
     let given = |name: &'static str| settings.needed(name).map(str::to_owned);
     let client = |tenant, client_id, secret| {
         let scope = Some(scope.to_owned());
         Some(SignIn::ClientCredentials(ClientCredentials {
-            endpoint: Endpoint::Entra { tenant },
+            endpoint: SignInEndpoint::Entra { tenant },
             client_id,
             secret,
             scope,

@@ -1,7 +1,7 @@
 //! Vertex AI: regions to addresses, credential files to ways of signing in.
 
 use super::sign_in::{Federation, ServiceAccount, SignIn, SubjectFormat, SubjectSource};
-use super::{Settings, Wrong};
+use super::{CloudSettings, Wrong};
 use crate::secret::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(super) fn auth_type(value: &str) -> Result<(), &'static str> {
 
 /// <https://cloud.google.com/vertex-ai/docs/general/locations>: one host for each region, one for the world, and two
 /// for the multi-regions.
-pub(super) fn base_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn base_url(settings: &CloudSettings) -> Result<String, Wrong> {
     let region = settings.needed("vertex_region")?;
     Ok(match region {
         "global" => "https://aiplatform.googleapis.com".to_owned(),
@@ -33,7 +33,7 @@ pub fn is_heard_by_speech(model: &str) -> bool {
 }
 
 /// <https://cloud.google.com/speech-to-text/docs/endpoints>
-pub(super) fn speech_url(settings: &Settings) -> Result<String, Wrong> {
+pub(super) fn speech_url(settings: &CloudSettings) -> Result<String, Wrong> {
     Ok(match settings.needed("vertex_region")? {
         "global" => "https://speech.googleapis.com".to_owned(),
         region => format!("https://{region}-speech.googleapis.com"),
@@ -54,39 +54,39 @@ struct CredentialFile {
     subject_token_type: Option<String>,
     token_url: Option<String>,
     service_account_impersonation_url: Option<String>,
-    credential_source: Option<Source>,
+    credential_source: Option<CredentialSource>,
 }
 
 #[derive(Deserialize)]
-struct Source {
+struct CredentialSource {
     file: Option<String>,
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    format: Option<Format>,
+    format: Option<CredentialSourceFormat>,
 }
 
 #[derive(Deserialize)]
-struct Format {
+struct CredentialSourceFormat {
     #[serde(rename = "type")]
     kind: String,
     subject_token_field_name: Option<String>,
 }
 
 /// What is read is never told: it holds a private key.
-fn file(settings: &Settings) -> Result<Option<CredentialFile>, Wrong> {
+fn file(settings: &CloudSettings) -> Result<Option<CredentialFile>, Wrong> {
     let Some(json) = settings.get(JSON) else { return Ok(None) };
     let not_one = |_| Wrong::new(JSON, "must be a credential file of Google's, as JSON");
     serde_json::from_str(json).map(Some).map_err(not_one)
 }
 
-pub(super) fn project(settings: &Settings) -> Option<String> {
+pub(super) fn project(settings: &CloudSettings) -> Option<String> {
     let named = settings.get("vertex_project_id").map(str::to_owned);
     let project = named.or_else(|| file(settings).ok()??.project_id)?;
     super::segment(&project).ok().map(|()| project)
 }
 
-pub(super) fn sign_in(settings: &Settings, has_key: bool) -> Result<Option<SignIn>, Wrong> {
+pub(super) fn sign_in(settings: &CloudSettings, has_key: bool) -> Result<Option<SignIn>, Wrong> {
     let Some(file) = file(settings)? else {
         return match settings.get("vertex_auth_type") {
             Some("serviceAccount") => Err(Wrong::new(JSON, "is required with vertex_auth_type serviceAccount")),

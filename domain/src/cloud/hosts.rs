@@ -1,7 +1,7 @@
 //! Families whose address is made of one name: an account, a workspace, a region. The name can fill its place in the
 //! address and nothing else; whoever needs another address gives a custom host.
 
-use super::{Settings, Wrong};
+use super::{CloudSettings, Wrong};
 
 /// Where Databricks serves workspaces: on AWS, Azure, Google's cloud and Azure in China
 /// (<https://docs.databricks.com/aws/en/workspace/workspace-details>).
@@ -34,7 +34,7 @@ pub(super) fn databricks_workspace(value: &str) -> Result<(), &'static str> {
 }
 
 /// `None`: the family has an address of its own, or none.
-pub(super) fn url(family: &str, settings: &Settings) -> Option<Result<String, Wrong>> {
+pub(super) fn url(family: &str, settings: &CloudSettings) -> Option<Result<String, Wrong>> {
     let of = |name: &'static str, made: &dyn Fn(&str) -> String| Some(settings.needed(name).map(made));
     match family {
         "workers-ai" => of("workers_ai_account_id", &|account| {
@@ -140,10 +140,10 @@ mod tests {
             ("bedrock-mantle", "aws_region", "us-east-1", "https://bedrock-mantle.us-east-1.api.aws"),
             ("sagemaker", "aws_region", "cn-north-1", "https://runtime.sagemaker.cn-north-1.amazonaws.com.cn"),
         ] {
-            let mut settings = Settings::default();
+            let mut settings = CloudSettings::default();
             settings.set(setting(name).expect("known"), value.to_owned()).expect("valid");
             assert_eq!(base_url(family, &settings).expect("made").as_deref(), Some(expected));
-            let bare = base_url(family, Settings::none());
+            let bare = base_url(family, CloudSettings::none());
             match family {
                 "byteplus" => {
                     assert_eq!(bare.expect("one").as_deref(), Some("https://ark.ap-southeast.bytepluses.com/api/v3"))

@@ -1,6 +1,6 @@
 //! Addresses of a cloud beside the one at which its models are asked: where jobs are made, and where files lie.
 
-use super::{Settings, Wrong, aws};
+use super::{CloudSettings, Wrong, aws};
 
 /// What of a cloud is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum CloudService {
 }
 
 /// The address of a service without a trailing slash; `None`: the family's own.
-pub fn service_url(family: &str, service: CloudService, settings: &Settings) -> Result<Option<String>, Wrong> {
+pub fn service_url(family: &str, service: CloudService, settings: &CloudSettings) -> Result<Option<String>, Wrong> {
     match (family, service) {
         ("bedrock", CloudService::Control) => aws::control_url(settings).map(Some),
         ("bedrock", CloudService::Storage) => aws::storage_url(settings).map(Some),

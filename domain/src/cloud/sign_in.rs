@@ -117,7 +117,7 @@ pub enum SubjectFormat {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCredentials {
-    pub endpoint: Endpoint,
+    pub endpoint: SignInEndpoint,
     pub client_id: String,
     pub secret: Assertion,
     pub scope: Option<String>,
@@ -128,7 +128,7 @@ pub struct ClientCredentials {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum SignInEndpoint {
     Url(String),
     /// A tenant of Microsoft Entra, at the authority that the operator set.
     Entra {
@@ -194,8 +194,8 @@ impl SignIn {
             Self::ClientCredentials(c) => {
                 say("client-credentials");
                 match &c.endpoint {
-                    Endpoint::Url(url) => say(url),
-                    Endpoint::Entra { tenant } => {
+                    SignInEndpoint::Url(url) => say(url),
+                    SignInEndpoint::Entra { tenant } => {
                         say("\0entra");
                         say(tenant);
                     }

@@ -3,8 +3,8 @@
 use super::*;
 use serde_json::json;
 
-fn settings(pairs: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
+fn settings(pairs: &[(&str, &str)]) -> CloudSettings {
+    let mut settings = CloudSettings::default();
     for (name, value) in pairs {
         settings.set(setting(name).expect("known"), (*value).to_owned()).expect("valid");
     }
@@ -31,8 +31,8 @@ fn addresses() {
     }
     assert_eq!(speech("global", "chirp_3").as_deref(), Some("https://speech.googleapis.com"));
     assert_eq!(speech("us-central1", "gemini-2.5-flash"), None);
-    assert_eq!(base_url("vertex-ai", &Settings::default()).expect_err("no region").field, "vertex_region");
-    assert_eq!(base_url("openai", &Settings::default()), Ok(None));
+    assert_eq!(base_url("vertex-ai", &CloudSettings::default()).expect_err("no region").field, "vertex_region");
+    assert_eq!(base_url("openai", &CloudSettings::default()), Ok(None));
     let jobs = |family, told: &[(&str, &str)]| {
         aside_url(family, Operation::RetrieveFinetune, None, &settings(told)).expect("valid")
     };
@@ -54,7 +54,7 @@ fn a_setting_cannot_leave_its_place_in_an_address() {
         ("vertex_auth_type", "none"),
         ("azure_auth_mode", "none"),
     ] {
-        let wrong = Settings::default().set(setting(name).expect("known"), value.into()).expect_err(value);
+        let wrong = CloudSettings::default().set(setting(name).expect("known"), value.into()).expect_err(value);
         assert_eq!(wrong.field, name);
     }
 }
@@ -98,9 +98,8 @@ fn ways_of_signing_in() {
         ("azure_entra_client_secret", "s"),
     ];
     let entra = way("azure-openai", &entra, false).expect("valid").expect("one");
-    assert!(
-        matches!(&entra.sign_in, SignIn::ClientCredentials(c) if c.endpoint == Endpoint::Entra { tenant: "t".into() })
-    );
+    let tenant = SignInEndpoint::Entra { tenant: "t".into() };
+    assert!(matches!(&entra.sign_in, SignIn::ClientCredentials(c) if c.endpoint == tenant));
     assert!(way("azure-openai", &[("azure_auth_mode", "managed")], false).is_err(), "the machine is not a caller's");
     assert_ne!(entra.id, account.id);
     assert!(!format!("{entra:?}{account:?}").contains("-----"), "no secret is printed");

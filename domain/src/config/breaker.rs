@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// `cb_config`, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
+pub struct BreakerRules {
     /// Failures in a window.
     pub threshold: Option<u32>,
     /// Share of failures in a window, 0..100, once it has seen `minimum` answers.
@@ -20,7 +20,7 @@ pub struct Rules {
 
 #[derive(Debug)]
 pub struct Breaker {
-    rules: Arc<Rules>,
+    rules: Arc<BreakerRules>,
     /// When the window began (seconds, 32 bits), answers in it (16), failures among them (16).
     window: AtomicU64,
     /// Epoch milliseconds; in the past when closed.
@@ -30,7 +30,7 @@ pub struct Breaker {
 
 /// What a breaker shows of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct BreakerStatus {
     /// When it closes again, in epoch milliseconds; `None` when it is closed.
     pub open_until_ms: Option<i64>,
     /// Answers and failures in the current window.
@@ -40,13 +40,13 @@ pub struct State {
     pub opened: u64,
 }
 
-struct Window {
+struct BreakerWindow {
     began_s: u32,
     seen: u16,
     failed: u16,
 }
 
-impl Window {
+impl BreakerWindow {
     const fn unpack(packed: u64) -> Self {
         let [a, b, c, d, e, f, g, h] = packed.to_be_bytes();
         Self {
@@ -66,7 +66,7 @@ fn seconds(ms: i64) -> u32 {
 }
 
 impl Breaker {
-    pub const fn new(rules: Arc<Rules>) -> Self {
+    pub const fn new(rules: Arc<BreakerRules>) -> Self {
         Self { rules, window: AtomicU64::new(0), open_until: AtomicI64::new(0), opened: AtomicU64::new(0) }
     }
 
@@ -98,25 +98,25 @@ impl Breaker {
         }
     }
 
-    fn current(&self, packed: u64, now_ms: i64) -> Window {
-        let window = Window::unpack(packed);
+    fn current(&self, packed: u64, now_ms: i64) -> BreakerWindow {
+        let window = BreakerWindow::unpack(packed);
         let (now, length) = (seconds(now_ms), seconds(self.rules.cooldown_ms).max(1));
         // A clock that was set back starts anew, too.
         let over = now < window.began_s || now - window.began_s >= length;
-        if window.seen == 0 || over { Window { began_s: now, seen: 0, failed: 0 } } else { window }
+        if window.seen == 0 || over { BreakerWindow { began_s: now, seen: 0, failed: 0 } } else { window }
     }
 
-    fn is_too_much(&self, window: &Window) -> bool {
+    fn is_too_much(&self, window: &BreakerWindow) -> bool {
         let (seen, failed) = (u32::from(window.seen), u32::from(window.failed));
         let by_count = self.rules.threshold.is_some_and(|most| failed >= most);
         let share = f64::from(failed) * 100.0 / f64::from(seen.max(1));
         by_count || (seen >= self.rules.minimum && self.rules.percentage.is_some_and(|most| share >= most))
     }
 
-    pub fn state(&self, now_ms: i64) -> State {
+    pub fn state(&self, now_ms: i64) -> BreakerStatus {
         let until = self.open_until.load(Relaxed);
         let window = self.current(self.window.load(Relaxed), now_ms);
-        State {
+        BreakerStatus {
             open_until_ms: (until > now_ms).then_some(until),
             seen: window.seen.into(),
             failed: window.failed.into(),
@@ -134,7 +134,7 @@ mod tests {
 
     fn breaker(threshold: Option<u32>, percentage: Option<f64>, minimum: u32, statuses: Option<&[u16]>) -> Breaker {
         let statuses = statuses.map(Arc::from);
-        Breaker::new(Arc::new(Rules { threshold, percentage, minimum, cooldown_ms: COOLDOWN, statuses }))
+        Breaker::new(Arc::new(BreakerRules { threshold, percentage, minimum, cooldown_ms: COOLDOWN, statuses }))
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
             b.record(status, START + i64::try_from(i).unwrap_or(0));
         }
         assert!(!b.is_open(START + 4));
-        assert_eq!(b.state(START + 4), State { open_until_ms: None, seen: 4, failed: 2, opened: 0 });
+        assert_eq!(b.state(START + 4), BreakerStatus { open_until_ms: None, seen: 4, failed: 2, opened: 0 });
         b.record(504, START + 10);
         assert!(b.is_open(START + 10) && b.is_open(START + 10 + COOLDOWN - 1));
         assert_eq!(b.state(START + 11).open_until_ms, Some(START + 10 + COOLDOWN));

@@ -5,14 +5,14 @@ use super::compiler::Compiler;
 use super::place::At;
 use super::read::Fields;
 use super::tree::ProviderRef;
-use crate::cloud::{self, Setting, Settings};
+use crate::cloud::{self, CloudSettings, Setting};
 use crate::egress::check_custom_host;
 use serde_json::Value;
 use std::sync::Arc;
 
 impl Compiler<'_> {
-    pub(super) fn settings(&mut self, at: &At<'_>, fields: &Fields<'_>, provider: &ProviderRef) -> Arc<Settings> {
-        let mut settings = Settings::default();
+    pub(super) fn settings(&mut self, at: &At<'_>, fields: &Fields<'_>, provider: &ProviderRef) -> Arc<CloudSettings> {
+        let mut settings = CloudSettings::default();
         for key in fields.keys() {
             let (Some(setting), Some(value)) = (cloud::setting(key), fields.get(key)) else { continue };
             match provider {

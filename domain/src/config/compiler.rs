@@ -4,18 +4,18 @@
 use super::cost::{Cost, PROBLEMS, Spent, start};
 use super::hooks::HookSet;
 use super::place::At;
-use super::tree::{Guarded, Node};
+use super::tree::{ConfigNode, Guarded};
 use crate::egress::Trusted;
 use crate::secret::Secret;
 
 /// One broken rule: `path` as keys and indices, `message` the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub path: String,
     pub message: String,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// One line that names the place and the rule, as refusals list it.
     pub fn line(&self) -> String {
         format!("path: {}, message: {}", self.path, self.message)
@@ -43,12 +43,12 @@ const LONGEST: usize = 256;
 
 pub(super) struct Compiler<'a> {
     pub(super) context: &'a Context<'a>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ConfigProblem>,
     /// Problems that were found beside those.
     pub(super) untold: usize,
     pub(super) spent: Spent,
     pub(super) hook_sets: Vec<HookSet>,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<ConfigNode>,
     pub(super) guarded: Vec<Guarded>,
 }
 
@@ -60,10 +60,10 @@ impl<'a> Compiler<'a> {
     }
 
     /// What was found wrong, if anything was.
-    pub(super) fn verdict(mut self) -> Vec<Problem> {
+    pub(super) fn verdict(mut self) -> Vec<ConfigProblem> {
         if self.untold > 0 {
             let message = format!("and {} more problems", self.untold);
-            self.problems.push(Problem { path: "config".to_owned(), message });
+            self.problems.push(ConfigProblem { path: "config".to_owned(), message });
         }
         self.problems
     }
@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
         }
         let message: String = message.into();
         let message = if message.len() <= LONGEST { message } else { format!("{}…", start(&message, LONGEST)) };
-        self.problems.push(Problem { path: at.path(), message });
+        self.problems.push(ConfigProblem { path: at.path(), message });
     }
 
     /// Counts what stands at `at`. False when that is beyond the bound: what costs more is not begun then. The rule is

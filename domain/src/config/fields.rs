@@ -1,6 +1,6 @@
 //! Field by field: reads a JSON config into the compiled tree, collecting every problem with its path.
 
-use super::breaker::{Breaker, Rules};
+use super::breaker::{Breaker, BreakerRules};
 use super::compiler::Compiler;
 use super::cost::{Cost, FORWARDED, PARAMS, READ, quoted};
 use super::hooks::{HookKey, LeafHooks};
@@ -8,8 +8,10 @@ use super::identity::identity;
 use super::params::{self, Path};
 use super::place::At;
 use super::read::Fields;
-use super::strategy::Read;
-use super::tree::{Cache, CacheMode, Config, Guarded, Leaf, Mode, Node, NodeKind, ProviderRef, RETRY_STATUSES, Retry};
+use super::strategy::StrategyMode;
+use super::tree::{
+    Cache, CacheMode, Config, ConfigNode, Guarded, Leaf, Mode, NodeKind, ProviderRef, RETRY_STATUSES, Retry,
+};
 use crate::cloud;
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::metadata;
@@ -33,46 +35,46 @@ const PROMPT_NAME: usize = 512;
 const CACHE_AGE: (u64, u64) = (60, 7_776_000);
 
 /// Where a key may stand, or why it may not.
-enum Place {
+enum FieldPlacement {
     Anywhere,
     Root,
 }
 
-static KEYS: &[(&str, Place)] = &[
-    ("strategy", Place::Anywhere),
-    ("targets", Place::Anywhere),
-    ("name", Place::Anywhere),
-    ("provider", Place::Anywhere),
-    ("virtual_key", Place::Anywhere),
-    ("api_key", Place::Anywhere),
-    ("passthrough", Place::Anywhere),
-    ("weight", Place::Anywhere),
-    ("on_status_codes", Place::Anywhere),
-    ("retry", Place::Anywhere),
-    ("cache", Place::Anywhere),
-    ("request_timeout", Place::Anywhere),
-    ("default_params", Place::Anywhere),
-    ("override_params", Place::Anywhere),
-    ("drop_params", Place::Anywhere),
-    ("forward_headers", Place::Anywhere),
-    ("custom_host", Place::Anywhere),
-    ("strict_open_ai_compliance", Place::Anywhere),
-    ("cb_config", Place::Anywhere),
-    ("openai_organization", Place::Anywhere),
-    ("openai_project", Place::Anywhere),
-    ("openai_beta", Place::Anywhere),
-    ("anthropic_beta", Place::Anywhere),
-    ("anthropic_version", Place::Anywhere),
-    ("metadata", Place::Root),
-    ("fetch_integrated_models", Place::Root),
-    ("options", Place::Root),
-    ("prompt_id", Place::Anywhere),
-    ("input_guardrails", Place::Anywhere),
-    ("output_guardrails", Place::Anywhere),
-    ("before_request_hooks", Place::Anywhere),
-    ("after_request_hooks", Place::Anywhere),
-    ("input_mutators", Place::Anywhere),
-    ("output_mutators", Place::Anywhere),
+static KEYS: &[(&str, FieldPlacement)] = &[
+    ("strategy", FieldPlacement::Anywhere),
+    ("targets", FieldPlacement::Anywhere),
+    ("name", FieldPlacement::Anywhere),
+    ("provider", FieldPlacement::Anywhere),
+    ("virtual_key", FieldPlacement::Anywhere),
+    ("api_key", FieldPlacement::Anywhere),
+    ("passthrough", FieldPlacement::Anywhere),
+    ("weight", FieldPlacement::Anywhere),
+    ("on_status_codes", FieldPlacement::Anywhere),
+    ("retry", FieldPlacement::Anywhere),
+    ("cache", FieldPlacement::Anywhere),
+    ("request_timeout", FieldPlacement::Anywhere),
+    ("default_params", FieldPlacement::Anywhere),
+    ("override_params", FieldPlacement::Anywhere),
+    ("drop_params", FieldPlacement::Anywhere),
+    ("forward_headers", FieldPlacement::Anywhere),
+    ("custom_host", FieldPlacement::Anywhere),
+    ("strict_open_ai_compliance", FieldPlacement::Anywhere),
+    ("cb_config", FieldPlacement::Anywhere),
+    ("openai_organization", FieldPlacement::Anywhere),
+    ("openai_project", FieldPlacement::Anywhere),
+    ("openai_beta", FieldPlacement::Anywhere),
+    ("anthropic_beta", FieldPlacement::Anywhere),
+    ("anthropic_version", FieldPlacement::Anywhere),
+    ("metadata", FieldPlacement::Root),
+    ("fetch_integrated_models", FieldPlacement::Root),
+    ("options", FieldPlacement::Root),
+    ("prompt_id", FieldPlacement::Anywhere),
+    ("input_guardrails", FieldPlacement::Anywhere),
+    ("output_guardrails", FieldPlacement::Anywhere),
+    ("before_request_hooks", FieldPlacement::Anywhere),
+    ("after_request_hooks", FieldPlacement::Anywhere),
+    ("input_mutators", FieldPlacement::Anywhere),
+    ("output_mutators", FieldPlacement::Anywhere),
 ];
 
 const RETRY_KEYS: &[&str] =
@@ -115,7 +117,7 @@ struct Inherited {
     strict: Option<bool>,
     cache: Option<Cache>,
     hooks: LeafHooks,
-    breaker: Option<Arc<Rules>>,
+    breaker: Option<Arc<BreakerRules>>,
 }
 
 /// The place of a node in the tree.
@@ -228,8 +230,8 @@ impl Compiler<'_> {
         let number = self.nodes.len();
         let kind = NodeKind::Branch { mode: Mode::Single, targets: Box::default() };
         let (parent, place) = (spot.parent, spot.place);
-        self.spend(at, Cost::Memory, size_of::<Node>() + size_of::<Leaf>() + 2 * spot.path.len());
-        self.nodes.push(Node { path: spot.path.into(), weight, parent, place, on, kind });
+        self.spend(at, Cost::Memory, size_of::<ConfigNode>() + size_of::<Leaf>() + 2 * spot.path.len());
+        self.nodes.push(ConfigNode { path: spot.path.into(), weight, parent, place, on, kind });
         self.refuse_beside(at, fields, spot.depth, strategy.is_some() || targets.is_some());
         let kind = match (strategy, targets) {
             (None, None) => NodeKind::Leaf(Arc::new(self.leaf(at, fields, spot, own))),
@@ -246,9 +248,9 @@ impl Compiler<'_> {
     fn refuse_unknown(&mut self, at: &At<'_>, fields: &Fields<'_>, depth: usize) {
         for key in fields.keys() {
             match KEYS.iter().find(|(name, _)| *name == key).map(|(_, place)| place) {
-                Some(Place::Anywhere) => {}
-                Some(Place::Root) if depth == 0 => {}
-                Some(Place::Root) => self.problem(at, key, "belongs at the root of the config"),
+                Some(FieldPlacement::Anywhere) => {}
+                Some(FieldPlacement::Root) if depth == 0 => {}
+                Some(FieldPlacement::Root) => self.problem(at, key, "belongs at the root of the config"),
                 None if cloud::setting(key).is_some() => {}
                 None if CLOUD.iter().any(|start| key.starts_with(start)) => {
                     self.problem(at, key, "is not available in this version; save it with an integration");
@@ -293,7 +295,7 @@ impl Compiler<'_> {
         if strategy.breaker.is_some() {
             own.breaker = strategy.breaker;
         }
-        let conditional = matches!(strategy.mode, Read::Conditional { .. });
+        let conditional = matches!(strategy.mode, StrategyMode::Conditional { .. });
         let cap = match spot.depth {
             0 if conditional => MAX_CONDITIONAL_TARGETS,
             0 => MAX_ROOT_TARGETS,
@@ -314,7 +316,7 @@ impl Compiler<'_> {
                 &[]
             }
         };
-        let (falls_back, watched) = (matches!(strategy.mode, Read::Fallback(_)), !conditional);
+        let (falls_back, watched) = (matches!(strategy.mode, StrategyMode::Fallback(_)), !conditional);
         let (mut numbers, mut names) = (Vec::with_capacity(list.len()), Vec::with_capacity(list.len()));
         let all = at.then("targets");
         for (place, target) in list.iter().enumerate() {

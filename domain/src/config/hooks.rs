@@ -63,7 +63,7 @@ impl HookKey {
 #[derive(Clone, Debug)]
 pub struct HookList {
     pub key: HookKey,
-    /// Path of a [`super::Problem`]: `targets,0,input_guardrails`.
+    /// Path of a [`super::ConfigProblem`]: `targets,0,input_guardrails`.
     pub path: String,
     pub value: Value,
 }

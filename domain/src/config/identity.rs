@@ -1,12 +1,12 @@
 //! What a target is, apart from how it is used: two states of a config mean the same target by it. Credentials count as
 //! they are and not as they are sealed, which differs each time.
 
-use super::breaker::Rules;
+use super::breaker::BreakerRules;
 use super::tree::{Leaf, ProviderRef};
 use sha2::{Digest, Sha256};
 
 /// Who answers for a target, and by which rules it is judged.
-pub(super) fn identity(leaf: &Leaf, rules: &Rules) -> [u8; 16] {
+pub(super) fn identity(leaf: &Leaf, rules: &BreakerRules) -> [u8; 16] {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
         hash.update((text.len() as u64).to_le_bytes());

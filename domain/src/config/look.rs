@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// What conditions and sticky fields may ask of a request.
-pub trait Look {
+pub trait RequestAttributes {
     fn metadata(&self, key: &str) -> Option<&str>;
     /// A top-level key of the body, one of those in [`Config::params`](super::Config::params).
     fn param(&self, key: &str) -> Option<&Value>;

@@ -77,7 +77,7 @@ pub fn read(body: &[u8], wanted: &[Box<str>]) -> Vec<Option<Value>> {
     let mut found: Vec<Option<Value>> = vec![None; wanted.len()];
     let mut left = wanted.len();
     let mut json = serde_json::Deserializer::from_slice(body);
-    let read = Wanted { keys: wanted, found: &mut found, left: &mut left }.deserialize(&mut json);
+    let read = ParamVisitor { keys: wanted, found: &mut found, left: &mut left }.deserialize(&mut json);
     // Whoever has all that is wanted reads no further.
     if read.is_err() && left > 0 {
         found.fill(None);
@@ -85,13 +85,13 @@ pub fn read(body: &[u8], wanted: &[Box<str>]) -> Vec<Option<Value>> {
     found
 }
 
-struct Wanted<'f, 'k> {
+struct ParamVisitor<'f, 'k> {
     keys: &'k [Box<str>],
     found: &'f mut [Option<Value>],
     left: &'f mut usize,
 }
 
-impl<'de> DeserializeSeed<'de> for Wanted<'_, '_> {
+impl<'de> DeserializeSeed<'de> for ParamVisitor<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
@@ -99,7 +99,7 @@ impl<'de> DeserializeSeed<'de> for Wanted<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Wanted<'_, '_> {
+impl<'de> Visitor<'de> for ParamVisitor<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -108,7 +108,7 @@ impl<'de> Visitor<'de> for Wanted<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while *self.left > 0 {
-            let Some(Key(key)) = map.next_key::<Key<'de>>()? else { return Ok(()) };
+            let Some(ParamKey(key)) = map.next_key::<ParamKey<'de>>()? else { return Ok(()) };
             let place = self.keys.iter().position(|wanted| **wanted == *key);
             match place.filter(|place| self.found[*place].is_none()) {
                 Some(place) => {
@@ -129,7 +129,7 @@ fn value(raw: &str) -> Result<Value, serde_json::Error> {
         return serde_json::from_str(raw);
     }
     if raw.starts_with('"') {
-        let text: Cow<'_, str> = serde_json::from_str::<Key<'_>>(raw)?.0;
+        let text: Cow<'_, str> = serde_json::from_str::<ParamKey<'_>>(raw)?.0;
         return Ok(Value::from(start(&text, VALUE_TEXT)));
     }
     Ok(Value::from(start(raw, VALUE_TEXT)))
@@ -137,7 +137,7 @@ fn value(raw: &str) -> Result<Value, serde_json::Error> {
 
 /// Borrowed unless it holds escapes.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ParamKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

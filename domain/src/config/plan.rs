@@ -2,11 +2,11 @@
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
-pub use super::look::Look;
+pub use super::look::RequestAttributes;
 
 use super::breaker::Breaker;
 use super::cost::{TRIED, VALUE_TEXT, start};
-use super::query::{Effort, Found, written};
+use super::query::{Effort, QueryValue, written};
 use super::tree::{Config, Leaf, Mode, NodeKind, Sticky};
 
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub struct Asks<'a> {
     /// A number in 0..1 for each weighted choice.
     pub dice: &'a mut dyn FnMut() -> f64,
     pub now_ms: i64,
-    pub look: &'a dyn Look,
+    pub look: &'a dyn RequestAttributes,
     pub sticks: &'a dyn Sticks,
     /// Those of the config that is chosen by; without them all are closed.
     pub breakers: &'a [Arc<Breaker>],
@@ -196,8 +196,8 @@ impl Config {
             any |= found.is_some();
             match found {
                 None => part(b""),
-                Some(Found::Text(text)) => part(Value::from(start(text, VALUE_TEXT)).to_string().as_bytes()),
-                Some(Found::Json(json)) => part(written(json).as_bytes()),
+                Some(QueryValue::Text(text)) => part(Value::from(start(text, VALUE_TEXT)).to_string().as_bytes()),
+                Some(QueryValue::Json(json)) => part(written(json).as_bytes()),
             }
         }
         let digest: [u8; 32] = hash.finalize().into();

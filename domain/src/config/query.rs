@@ -5,7 +5,7 @@ mod pattern;
 mod reading;
 
 use super::cost::{MATCHING, VALUE_TEXT, start};
-use super::look::Look;
+use super::look::RequestAttributes;
 use pattern::QueryPattern;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -13,19 +13,19 @@ use std::io;
 
 /// Steps in the order in which they stand; the first that decides ends it.
 #[derive(Debug, Default)]
-pub struct Query(Vec<Part>);
+pub struct Query(Vec<QueryClause>);
 
 #[derive(Debug)]
-enum Part {
+enum QueryClause {
     /// Decides at once: what stands behind it in the same object is not looked at.
     And(Vec<Query>),
     Or(Vec<Query>),
-    Field(Key, FieldTest),
+    Field(QueryKey, FieldTest),
 }
 
 /// What a key path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum QueryKey {
     Metadata(Box<str>),
     /// A key of the body, and steps below it (only for sticky fields: queries have exactly two segments).
     Param(Box<str>, Box<[Box<str>]>),
@@ -57,12 +57,12 @@ enum Op {
 
 /// The value that a key names in one request, where it lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum QueryValue<'a> {
     Text(&'a str),
     Json(&'a Value),
 }
 
-impl<'a> Found<'a> {
+impl<'a> QueryValue<'a> {
     const fn text(self) -> Option<&'a str> {
         match self {
             Self::Text(text) => Some(text),
@@ -72,7 +72,7 @@ impl<'a> Found<'a> {
     }
 }
 
-impl Key {
+impl QueryKey {
     pub(super) fn parse(path: &str) -> Self {
         let mut segments = path.split('.');
         match (segments.next(), segments.next(), segments.next()) {
@@ -99,14 +99,14 @@ impl Key {
         named.then_some(key)
     }
 
-    pub(super) fn find<'a>(&self, look: &'a dyn Look) -> Option<Found<'a>> {
+    pub(super) fn find<'a>(&self, look: &'a dyn RequestAttributes) -> Option<QueryValue<'a>> {
         match self {
-            Self::Metadata(key) => look.metadata(key).map(Found::Text),
+            Self::Metadata(key) => look.metadata(key).map(QueryValue::Text),
             Self::Param(key, below) => {
                 let value = below.iter().try_fold(look.param(key)?, |v, step| v.get(&**step))?;
-                Some(Found::Json(value))
+                Some(QueryValue::Json(value))
             }
-            Self::Pathname => Some(Found::Text(look.pathname())),
+            Self::Pathname => Some(QueryValue::Text(look.pathname())),
             Self::Nothing => None,
         }
     }
@@ -138,12 +138,12 @@ impl Effort {
 }
 
 impl Query {
-    pub(super) fn matches(&self, look: &dyn Look, effort: &mut Effort) -> Result<bool, Exhausted> {
+    pub(super) fn matches(&self, look: &dyn RequestAttributes, effort: &mut Effort) -> Result<bool, Exhausted> {
         for part in &self.0 {
             match part {
-                Part::And(queries) => return each(queries, false, look, effort).map(|found| !found),
-                Part::Or(queries) => return each(queries, true, look, effort),
-                Part::Field(key, test) => {
+                QueryClause::And(queries) => return each(queries, false, look, effort).map(|found| !found),
+                QueryClause::Or(queries) => return each(queries, true, look, effort),
+                QueryClause::Field(key, test) => {
                     if !test.holds(key.find(look), effort)? {
                         return Ok(false);
                     }
@@ -157,15 +157,15 @@ impl Query {
     pub(super) fn params(&self, out: &mut Vec<Box<str>>) {
         for part in &self.0 {
             match part {
-                Part::And(queries) | Part::Or(queries) => queries.iter().for_each(|q| q.params(out)),
-                Part::Field(key, _) => key.params(out),
+                QueryClause::And(queries) | QueryClause::Or(queries) => queries.iter().for_each(|q| q.params(out)),
+                QueryClause::Field(key, _) => key.params(out),
             }
         }
     }
 }
 
 /// Whether any query gives `wanted`; those behind it are not asked.
-fn each(queries: &[Query], wanted: bool, look: &dyn Look, effort: &mut Effort) -> Result<bool, Exhausted> {
+fn each(queries: &[Query], wanted: bool, look: &dyn RequestAttributes, effort: &mut Effort) -> Result<bool, Exhausted> {
     for query in queries {
         if query.matches(look, effort)? == wanted {
             return Ok(true);
@@ -174,7 +174,7 @@ fn each(queries: &[Query], wanted: bool, look: &dyn Look, effort: &mut Effort) -
     Ok(false)
 }
 
-impl Key {
+impl QueryKey {
     pub(super) fn params(&self, out: &mut Vec<Box<str>>) {
         if let Self::Param(key, _) = self
             && !out.contains(key)
@@ -185,7 +185,7 @@ impl Key {
 }
 
 impl FieldTest {
-    fn holds(&self, found: Option<Found<'_>>, effort: &mut Effort) -> Result<bool, Exhausted> {
+    fn holds(&self, found: Option<QueryValue<'_>>, effort: &mut Effort) -> Result<bool, Exhausted> {
         match self {
             Self::Is(value) => Ok(found.is_some_and(|f| same(f, value))),
             Self::All(ops) => {
@@ -206,11 +206,12 @@ impl FieldTest {
 }
 
 impl Op {
-    fn holds(&self, found: Option<Found<'_>>) -> bool {
-        let compare = |bound: &Option<f64>, by: fn(&f64, &f64) -> bool| match (found.and_then(Found::number), bound) {
-            (Some(found), Some(bound)) => by(&found, bound),
-            _ => false,
-        };
+    fn holds(&self, found: Option<QueryValue<'_>>) -> bool {
+        let compare =
+            |bound: &Option<f64>, by: fn(&f64, &f64) -> bool| match (found.and_then(QueryValue::number), bound) {
+                (Some(found), Some(bound)) => by(&found, bound),
+                _ => false,
+            };
         let among = |list: &Vec<Value>| found.is_some_and(|f| list.iter().any(|v| same(f, v)));
         match self {
             Self::Eq(value) => found.is_some_and(|f| same(f, value)),
@@ -228,10 +229,10 @@ impl Op {
 }
 
 /// Equal in type and value; 1 and 1.0 are one number, as they are in JSON. Objects and arrays equal nothing.
-fn same(found: Found<'_>, wanted: &Value) -> bool {
+fn same(found: QueryValue<'_>, wanted: &Value) -> bool {
     let json = match found {
-        Found::Text(text) => return wanted.as_str() == Some(text),
-        Found::Json(json) => json,
+        QueryValue::Text(text) => return wanted.as_str() == Some(text),
+        QueryValue::Json(json) => json,
     };
     match (json, wanted) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -242,7 +243,7 @@ fn same(found: Found<'_>, wanted: &Value) -> bool {
     }
 }
 
-impl Found<'_> {
+impl QueryValue<'_> {
     /// A number, or that at the start of a text: `"12 items"` is 12, `"x"` and `true` are none.
     fn number(self) -> Option<f64> {
         match self {
@@ -278,12 +279,12 @@ fn leading(text: &str) -> Option<f64> {
 }
 
 /// What `$regex` reads: a value that is missing reads `undefined`, and of a long one the start.
-fn text(found: Option<Found<'_>>) -> Cow<'_, str> {
+fn text(found: Option<QueryValue<'_>>) -> Cow<'_, str> {
     match found {
         None => Cow::Borrowed("undefined"),
         Some(found) => match (found.text(), found) {
-            (Some(text), _) | (None, Found::Text(text)) => Cow::Borrowed(start(text, VALUE_TEXT)),
-            (None, Found::Json(other)) => Cow::Owned(written(other)),
+            (Some(text), _) | (None, QueryValue::Text(text)) => Cow::Borrowed(start(text, VALUE_TEXT)),
+            (None, QueryValue::Json(other)) => Cow::Owned(written(other)),
         },
     }
 }

@@ -1,10 +1,10 @@
 //! The strategy of a branch: its mode, what belongs to each mode, sticky assignment and circuit breakers.
 
-use super::breaker::Rules;
+use super::breaker::BreakerRules;
 use super::compiler::Compiler;
 use super::cost::{Cost, quoted};
 use super::place::At;
-use super::query::{Key, Query};
+use super::query::{Query, QueryKey};
 use super::read::Fields;
 use super::tree::{Mode, Sticky};
 use serde_json::Value;
@@ -52,12 +52,12 @@ const MINIMUM: u32 = 10;
 /// A strategy as it is read, before its targets are known.
 #[derive(Default)]
 pub(super) struct Strategy<'v> {
-    pub(super) mode: Read<'v>,
-    pub(super) breaker: Option<Arc<Rules>>,
+    pub(super) mode: StrategyMode<'v>,
+    pub(super) breaker: Option<Arc<BreakerRules>>,
 }
 
 #[derive(Default)]
-pub(super) enum Read<'v> {
+pub(super) enum StrategyMode<'v> {
     /// Also what stands in for a strategy that has problems.
     #[default]
     Single,
@@ -77,22 +77,22 @@ impl Compiler<'_> {
             self.problem(at, key, format!("belongs to mode {home}"));
         }
         let read = match mode {
-            Some("single") => Read::Single,
-            Some("fallback") => Read::Fallback(self.statuses(at, &fields, "on_status_codes")),
-            Some("loadbalance") => Read::LoadBalance(self.sticky(at, &fields)),
+            Some("single") => StrategyMode::Single,
+            Some("fallback") => StrategyMode::Fallback(self.statuses(at, &fields, "on_status_codes")),
+            Some("loadbalance") => StrategyMode::LoadBalance(self.sticky(at, &fields)),
             Some("conditional") => self.conditional(at, &fields),
             _ => {
                 self.problem(at, "mode", "must be one of single, fallback, loadbalance, conditional");
                 // Said all the same, so that one answer names every problem.
                 self.statuses(at, &fields, "on_status_codes");
-                Read::Single
+                StrategyMode::Single
             }
         };
         let breaker = fields.get("cb_config").and_then(|v| self.breaker(&at.then("cb_config"), v));
         Strategy { mode: read, breaker }
     }
 
-    fn conditional<'v>(&mut self, at: &At<'_>, fields: &Fields<'v>) -> Read<'v> {
+    fn conditional<'v>(&mut self, at: &At<'_>, fields: &Fields<'v>) -> StrategyMode<'v> {
         let mut conditions = Vec::new();
         match fields.get("conditions") {
             Some(Value::Array(list)) if !list.is_empty() => {
@@ -106,7 +106,7 @@ impl Compiler<'_> {
             }
             _ => self.problem(at, "conditions", "must be an array of at least 1 condition with mode conditional"),
         }
-        Read::Conditional { conditions, default: self.string(at, fields, "default") }
+        StrategyMode::Conditional { conditions, default: self.string(at, fields, "default") }
     }
 
     fn condition<'v>(&mut self, at: &At<'_>, value: &'v Value) -> Option<(Query, &'v str)> {
@@ -125,18 +125,24 @@ impl Compiler<'_> {
     }
 
     /// Names become places, once the targets' names are known.
-    pub(super) fn settle(&mut self, at: &At<'_>, read: Read<'_>, names: &[Option<&str>], weights: &[f64]) -> Mode {
+    pub(super) fn settle(
+        &mut self,
+        at: &At<'_>,
+        read: StrategyMode<'_>,
+        names: &[Option<&str>],
+        weights: &[f64],
+    ) -> Mode {
         match read {
-            Read::Single => Mode::Single,
-            Read::Fallback(on) => Mode::Fallback(on),
-            Read::LoadBalance(sticky) => {
+            StrategyMode::Single => Mode::Single,
+            StrategyMode::Fallback(on) => Mode::Fallback(on),
+            StrategyMode::LoadBalance(sticky) => {
                 let total: f64 = weights.iter().sum();
                 if !weights.is_empty() && total <= 0.0 {
                     self.problem(at, "targets", "must have a weight above 0 on at least one target");
                 }
                 Mode::LoadBalance { total, sticky }
             }
-            Read::Conditional { conditions, default } => {
+            StrategyMode::Conditional { conditions, default } => {
                 let at = at.then("strategy");
                 let listed = conditions.into_iter().enumerate().filter_map(|(i, (query, then))| {
                     let (list, number) = (at.then("conditions"), i.to_string());
@@ -169,7 +175,7 @@ impl Compiler<'_> {
         }
         let mut keys = Vec::new();
         for name in named.unwrap_or_default() {
-            match Key::parse_field(name) {
+            match QueryKey::parse_field(name) {
                 Some(key) => keys.push(key),
                 None => {
                     let rule = format!("`{}` must be metadata.<key>, params.<path> or url.pathname", quoted(name));
@@ -181,7 +187,7 @@ impl Compiler<'_> {
         enabled.then(|| Sticky { fields: keys.into(), ttl_ms })
     }
 
-    pub(super) fn breaker(&mut self, at: &At<'_>, value: &Value) -> Option<Arc<Rules>> {
+    pub(super) fn breaker(&mut self, at: &At<'_>, value: &Value) -> Option<Arc<BreakerRules>> {
         let fields = self.object(at, value, BREAKER_KEYS)?;
         let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         let threshold = self.integer(at, &fields, "failure_threshold", (1, MOST_COUNTED)).map(small);
@@ -197,7 +203,7 @@ impl Compiler<'_> {
         }
         let minimum = self.integer(at, &fields, "minimum_requests", (1, MOST_COUNTED)).map_or(MINIMUM, small);
         let cooldown = self.integer(at, &fields, "cooldown_interval", (LEAST_COOLDOWN, LONGEST_COOLDOWN));
-        Some(Arc::new(Rules {
+        Some(Arc::new(BreakerRules {
             threshold,
             percentage,
             minimum,

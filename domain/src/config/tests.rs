@@ -5,7 +5,7 @@ mod hooks;
 mod plans;
 mod tables;
 
-use super::plan::{Asks, Look, NoTarget, Plan, Sticks};
+use super::plan::{Asks, NoTarget, Plan, RequestAttributes, Sticks};
 use super::*;
 use crate::egress::Trusted;
 use crate::secret::Secret;
@@ -16,11 +16,11 @@ use std::collections::HashMap;
 const NOW: i64 = 1_700_000_000_000;
 
 #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
-fn compiled(v: Value) -> Result<Config, Vec<Problem>> {
+fn compiled(v: Value) -> Result<Config, Vec<ConfigProblem>> {
     read(&v, false)
 }
 
-fn read(v: &Value, saved: bool) -> Result<Config, Vec<Problem>> {
+fn read(v: &Value, saved: bool) -> Result<Config, Vec<ConfigProblem>> {
     let trusted = Trusted::default();
     let open = |s: &str| Some(Secret::new(s.to_owned()));
     let known = |s: &str| matches!(s, "openai" | "anthropic" | "groq" | "azure-openai" | "azure-ai");
@@ -34,12 +34,12 @@ fn valid(v: Value) -> Arc<Config> {
 
 /// A request without metadata, with this body.
 #[derive(Default)]
-struct Request {
+struct StubRequest {
     metadata: HashMap<&'static str, &'static str>,
     params: Value,
 }
 
-impl Look for Request {
+impl RequestAttributes for StubRequest {
     fn metadata(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).copied()
     }
@@ -71,7 +71,7 @@ impl Sticks for Memory {
 struct World {
     dice: f64,
     later_ms: i64,
-    request: Request,
+    request: StubRequest,
     memory: Memory,
     /// The breakers of each config, by the address at which it lies in memory.
     breakers: RefCell<HashMap<usize, Breakers>>,

@@ -1,11 +1,11 @@
 //! A compiled config: the tree of its targets, each with all that it inherited. Knows neither the document that it was
 //! read from nor how a target is chosen.
 
-use super::breaker::Rules;
+use super::breaker::BreakerRules;
 use super::hooks::{HookSet, LeafHooks};
 use super::params::Path;
-use super::query::{Key, Query};
-use crate::cloud::Settings;
+use super::query::{Query, QueryKey};
+use crate::cloud::CloudSettings;
 use crate::egress::BaseUrl;
 use crate::secret::Secret;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A compiled config: a tree, laid out parent before child. The first node is the root.
 #[derive(Debug)]
 pub struct Config {
-    pub(super) nodes: Box<[Node]>,
+    pub(super) nodes: Box<[ConfigNode]>,
     /// Metadata that the config adds to the request's.
     pub metadata: Vec<(String, String)>,
     pub fetch_integrated_models: bool,
@@ -31,7 +31,7 @@ pub struct Config {
 
 /// One object of the tree. `path` is what `x-gateway-last-used-option-index` says: `config.targets[1]`.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct ConfigNode {
     pub(super) path: Arc<str>,
     pub(super) weight: f64,
     pub(super) parent: usize,
@@ -78,7 +78,7 @@ impl Mode {
 /// Requests whose fields agree go to one target for `ttl_ms`.
 #[derive(Debug)]
 pub(super) struct Sticky {
-    pub(super) fields: Box<[Key]>,
+    pub(super) fields: Box<[QueryKey]>,
     pub(super) ttl_ms: i64,
 }
 
@@ -106,7 +106,7 @@ pub struct Leaf {
     /// Provider settings of the config, by the header that carries them; a header of the request wins.
     pub provider_headers: Arc<[(&'static str, http::HeaderValue)]>,
     /// Settings of the cloud that the provider belongs to.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<CloudSettings>,
     /// `strict_open_ai_compliance`, where the config says it; else what comes back is held to OpenAI's API.
     pub strict: Option<bool>,
     pub cache: Option<Cache>,
@@ -176,7 +176,7 @@ impl Default for Retry {
 #[derive(Debug)]
 pub struct Guarded {
     pub path: Arc<str>,
-    pub rules: Arc<Rules>,
+    pub rules: Arc<BreakerRules>,
     /// Who answers there and by which rules it is judged: a target that stays the same through an edit of its config
     /// keeps its breaker, wherever it moves to.
     pub(super) target: [u8; 16],
@@ -206,7 +206,7 @@ impl Config {
             breaker: None,
         };
         let kind = NodeKind::Leaf(Arc::new(leaf));
-        let root = Node { path: "config".into(), weight: 1.0, parent: 0, place: 0, on: None, kind };
+        let root = ConfigNode { path: "config".into(), weight: 1.0, parent: 0, place: 0, on: None, kind };
         Self {
             nodes: Box::new([root]),
             metadata: Vec::new(),

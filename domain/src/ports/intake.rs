@@ -21,7 +21,7 @@ pub trait RecordIntake: Send + Sync {
     fn take(&self, records: Vec<LogRecord>) -> Fut<'_, Result<(), StoreError>>;
     fn overhear(&self, dialect: Dialect, answer: &Bytes) -> ToldUsage;
     /// How headers are masked of a call that ended so; `None`: nothing of its messages may be kept.
-    fn mask_rules(&self, status: u16) -> Option<&mask::Rules>;
+    fn mask_rules(&self, status: u16) -> Option<&mask::MaskRules>;
 }
 
 /// Remembers names of what clients send.

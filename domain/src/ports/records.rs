@@ -75,7 +75,7 @@ pub trait LogStore: RecordAppend + RecordQuery + RecordSums + Repricing + Retent
 impl<S: RecordAppend + RecordQuery + RecordSums + Repricing + Retention> LogStore for S {}
 
 /// Counts what was recorded, in the journal's order: usage that must survive the process.
-pub trait Ledger: Send + Sync {
+pub trait RecordLedger: Send + Sync {
     /// `after[i]` is where a replay goes on behind `records[i]`. Runs on the record writer's thread, which must
     /// not wait. A record that the journal had no room for comes all the same, with the place of its neighbour.
     fn settle(&self, records: &[LogRecord], after: &[Position]);

@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// what passed between the gateway and the provider, where one was called.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bodies {
-    pub request: Message,
+    pub request: RecordedMessage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent: Option<Message>,
+    pub sent: Option<RecordedMessage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub received: Option<Message>,
+    pub received: Option<RecordedMessage>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response: Option<Message>,
+    pub response: Option<RecordedMessage>,
     /// Where all that is kept lies, when it is not here. Whoever shows a record has fetched it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<BodiesPlace>,
@@ -28,7 +28,7 @@ pub struct Bodies {
     pub secrets: Vec<Secret<String>>,
     /// Gives the bytes back to the process's budget when dropped.
     #[serde(skip)]
-    pub held: Held,
+    pub held: BodyLease,
 }
 
 /// A part of an object outside the log store.
@@ -42,7 +42,7 @@ pub struct BodiesPlace {
 
 /// A head and what is kept of its body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Message {
+pub struct RecordedMessage {
     /// Empty on answers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub method: String,
@@ -53,26 +53,26 @@ pub struct Message {
     pub status: u16,
     /// Names in lower case, values masked.
     pub headers: Vec<(String, String)>,
-    pub body: Body,
+    pub body: RecordedBody,
 }
 
 fn is_zero(status: &u16) -> bool {
     *status == 0
 }
 
-/// The first [`Body::MOST`] bytes of a body.
+/// The first [`RecordedBody::MOST`] bytes of a body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Told", into = "Told")]
-pub struct Body {
+#[serde(from = "SerializedBody", into = "SerializedBody")]
+pub struct RecordedBody {
     pieces: Vec<Bytes>,
     kept: usize,
     length: u64,
-    kind: Content,
+    kind: RecordedBodyKind,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Content {
+enum RecordedBodyKind {
     #[default]
     Text,
     /// No text: only its length is kept.
@@ -82,27 +82,27 @@ enum Content {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct SerializedBody {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     text: String,
     length: u64,
-    kind: Content,
+    kind: RecordedBodyKind,
 }
 
-impl From<Told> for Body {
-    fn from(told: Told) -> Self {
+impl From<SerializedBody> for RecordedBody {
+    fn from(told: SerializedBody) -> Self {
         let (kept, length, kind) = (told.text.len(), told.length, told.kind);
         Self { pieces: (kept > 0).then(|| told.text.into()).into_iter().collect(), kept, length, kind }
     }
 }
 
-impl From<Body> for Told {
-    fn from(body: Body) -> Self {
+impl From<RecordedBody> for SerializedBody {
+    fn from(body: RecordedBody) -> Self {
         Self { text: body.text().unwrap_or_default(), length: body.length, kind: body.kind }
     }
 }
 
-impl Body {
+impl RecordedBody {
     /// Most bytes kept of one body.
     pub const MOST: usize = 64 * 1024;
     /// A reference to part of something larger than this would keep too much of it alive.
@@ -116,7 +116,7 @@ impl Body {
 
     /// A body that went past and of which nothing can be kept.
     pub const fn unseen(length: u64) -> Self {
-        Self { pieces: Vec::new(), kept: 0, length, kind: Content::Binary }
+        Self { pieces: Vec::new(), kept: 0, length, kind: RecordedBodyKind::Binary }
     }
 
     pub fn add(&mut self, piece: &Bytes) {
@@ -146,7 +146,7 @@ impl Body {
     }
 
     pub const fn is_same(&self) -> bool {
-        matches!(self.kind, Content::Same)
+        matches!(self.kind, RecordedBodyKind::Same)
     }
 
     /// Whether less is kept than there was.
@@ -157,8 +157,8 @@ impl Body {
     /// What is kept, `None` when that is no text.
     pub fn text(&self) -> Option<String> {
         match self.kind {
-            Content::Text => Some(self.pieces.iter().map(|p| String::from_utf8_lossy(p)).collect()),
-            Content::Binary | Content::Same => None,
+            RecordedBodyKind::Text => Some(self.pieces.iter().map(|p| String::from_utf8_lossy(p)).collect()),
+            RecordedBodyKind::Binary | RecordedBodyKind::Same => None,
         }
     }
 
@@ -203,22 +203,22 @@ fn text_of(bytes: &[u8], cut: bool) -> Option<&str> {
 
 /// Whatever must live as long as the bytes; says nothing of itself.
 #[derive(Clone, Default)]
-pub struct Held(Option<Arc<dyn Any + Send + Sync>>);
+pub struct BodyLease(Option<Arc<dyn Any + Send + Sync>>);
 
-impl Held {
+impl BodyLease {
     pub fn new(what: impl Any + Send + Sync) -> Self {
         Self(Some(Arc::new(what)))
     }
 }
 
-impl std::fmt::Debug for Held {
+impl std::fmt::Debug for BodyLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Held({})", self.0.is_some())
+        write!(f, "BodyLease({})", self.0.is_some())
     }
 }
 
 /// Records are compared by what they tell.
-impl PartialEq for Held {
+impl PartialEq for BodyLease {
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -229,12 +229,18 @@ impl Bodies {
     /// may be written anywhere. Doing it again changes nothing.
     pub fn settle(&mut self) {
         let secrets = std::mem::take(&mut self.secrets);
-        let same = |inner: &Option<Message>, outer: &Body| inner.as_ref().is_some_and(|m| m.body.refers_to(outer));
+        let same = |inner: &Option<RecordedMessage>, outer: &RecordedBody| {
+            inner.as_ref().is_some_and(|m| m.body.refers_to(outer))
+        };
         let sent_same = same(&self.sent, &self.request.body);
         let received_same = self.response.as_ref().is_some_and(|r| same(&self.received, &r.body));
         for (message, is_same) in [(&mut self.sent, sent_same), (&mut self.received, received_same)] {
             if let Some(message) = message.as_mut().filter(|m| is_same && m.body.length > 0) {
-                message.body = Body { kind: Content::Same, length: message.body.length, ..Body::default() };
+                message.body = RecordedBody {
+                    kind: RecordedBodyKind::Same,
+                    length: message.body.length,
+                    ..RecordedBody::default()
+                };
             }
         }
         let all = [Some(&mut self.request), self.sent.as_mut(), self.received.as_mut(), self.response.as_mut()];
@@ -254,8 +260,8 @@ impl Bodies {
 mod tests {
     use super::*;
 
-    fn message(body: &Bytes) -> Message {
-        Message { body: Body::of(body), ..Message::default() }
+    fn message(body: &Bytes) -> RecordedMessage {
+        RecordedMessage { body: RecordedBody::of(body), ..RecordedMessage::default() }
     }
 
     #[test]
@@ -281,22 +287,22 @@ mod tests {
 
     #[test]
     fn long_bodies_are_cut_at_a_character_and_say_so() {
-        let long = "ä".repeat(Body::MOST);
+        let long = "ä".repeat(RecordedBody::MOST);
         let mut bodies = Bodies { request: message(&Bytes::from(format!("x{long}"))), ..Bodies::default() };
         bodies.settle();
         let body = &bodies.request.body;
         assert!(body.is_cut() && body.length() == long.len() as u64 + 1);
-        assert_eq!(body.text().map(|t| t.len()), Some(Body::MOST - 1));
+        assert_eq!(body.text().map(|t| t.len()), Some(RecordedBody::MOST - 1));
     }
 
     #[test]
     fn pieces_are_joined_and_what_is_no_text_is_only_counted() {
-        let mut body = Body::default();
+        let mut body = RecordedBody::default();
         for piece in ["da", "ta: x\n", "\n"] {
             body.add(&Bytes::from_static(piece.as_bytes()));
         }
         let mut bodies = Bodies { request: message(&Bytes::from_static(&[0xff, 0xfe, 0])), ..Bodies::default() };
-        bodies.response = Some(Message { body, ..Message::default() });
+        bodies.response = Some(RecordedMessage { body, ..RecordedMessage::default() });
         bodies.settle();
         assert_eq!((bodies.request.body.text(), bodies.request.body.length()), (None, 3));
         assert_eq!(bodies.response.and_then(|m| m.body.text()).as_deref(), Some("data: x\n\n"));

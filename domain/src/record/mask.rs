@@ -95,14 +95,14 @@ static SECRET_PARTS: &[&str] =
 /// What the operator says of headers, in lower case: names to be hashed though harmless, and to be shown though
 /// unknown. A name in both, or one that smells of a secret, is not shown.
 #[derive(Clone, Debug, Default)]
-pub struct Rules {
+pub struct MaskRules {
     pub hashed: Vec<String>,
     pub shown: Vec<String>,
 }
 
 /// A header's value as a record may hold it. `own` is what stands behind the gateway's prefix, if it is one of its
 /// headers; `sensitive` is the request's own list, in lower case.
-pub fn header(name: &str, own: Option<&str>, value: &[u8], rules: &Rules, sensitive: &[String]) -> String {
+pub fn header(name: &str, own: Option<&str>, value: &[u8], rules: &MaskRules, sensitive: &[String]) -> String {
     let text = || lossy(value);
     if sensitive.iter().chain(&rules.hashed).any(|s| s == name) {
         return hashed(value);
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn headers_are_shown_by_list() {
         let sensitive = ["user-agent".to_owned()];
-        let rules = Rules { hashed: vec!["via".into()], shown: vec!["x-team".into(), "x-token".into()] };
+        let rules = MaskRules { hashed: vec!["via".into()], shown: vec!["x-team".into(), "x-token".into()] };
         for (name, own, value, shown) in [
             ("content-type", None, "application/json", "application/json"),
             ("x-ratelimit-remaining-tokens", None, "7", "7"),

@@ -1,6 +1,6 @@
 //! Gateway keys. Only the hash of the secret is kept; it is shown once, when it is made.
 
-use super::limits::Limits;
+use super::limits::ResourceLimits;
 use super::mcp_reach::McpReach;
 use super::model_reach::ModelReach;
 use super::rotation::{RotationPolicy, Transition};
@@ -66,8 +66,8 @@ pub struct ApiKey {
     /// The secret that an automatic rotation made, sealed, until somebody fetches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed_key: Option<String>,
-    #[serde(default, skip_serializing_if = "Limits::is_empty")]
-    pub limits: Limits,
+    #[serde(default, skip_serializing_if = "ResourceLimits::is_empty")]
+    pub limits: ResourceLimits,
     /// Calls under way at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<NonZeroU32>,

@@ -1,9 +1,9 @@
 //! An integration: a provider family with its sealed credential, shared by the providers that refer to it.
 
-use super::limits::Limits;
+use super::limits::ResourceLimits;
 use super::pricing::{Factors, Rates};
 use super::secret_reference::SecretMapping;
-use crate::cloud::{self, Settings};
+use crate::cloud::{self, CloudSettings};
 use crate::id::WorkspaceId;
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
@@ -65,8 +65,8 @@ pub struct Configurations {
 
 impl Configurations {
     /// The settings of a cloud, opened.
-    pub fn settings(&self, open: &dyn Fn(&str) -> Result<Secret<String>, String>) -> Result<Settings, String> {
-        let mut settings = Settings::default();
+    pub fn settings(&self, open: &dyn Fn(&str) -> Result<Secret<String>, String>) -> Result<CloudSettings, String> {
+        let mut settings = CloudSettings::default();
         for (name, value) in &self.cloud {
             let setting =
                 cloud::setting(name).ok_or_else(|| format!("{name} is no setting that this version knows"))?;
@@ -143,15 +143,20 @@ pub struct Access {
     #[serde(default)]
     pub workspaces: BTreeMap<WorkspaceId, bool>,
     /// What all workspaces together may take.
-    #[serde(default, skip_serializing_if = "Limits::is_empty")]
-    pub limits: Limits,
+    #[serde(default, skip_serializing_if = "ResourceLimits::is_empty")]
+    pub limits: ResourceLimits,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub workspace_limits: BTreeMap<WorkspaceId, Limits>,
+    pub workspace_limits: BTreeMap<WorkspaceId, ResourceLimits>,
 }
 
 impl Default for Access {
     fn default() -> Self {
-        Self { global: true, workspaces: BTreeMap::new(), limits: Limits::default(), workspace_limits: BTreeMap::new() }
+        Self {
+            global: true,
+            workspaces: BTreeMap::new(),
+            limits: ResourceLimits::default(),
+            workspace_limits: BTreeMap::new(),
+        }
     }
 }
 

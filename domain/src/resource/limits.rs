@@ -16,7 +16,7 @@ pub struct RateLimit {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rate_limits: Vec<RateLimit>,
     /// The budgets, at most one of each type.
@@ -27,7 +27,7 @@ pub struct Limits {
     pub alert_emails: Vec<String>,
 }
 
-impl Limits {
+impl ResourceLimits {
     pub const fn is_empty(&self) -> bool {
         self.rate_limits.is_empty() && self.usage_limits.is_empty() && self.alert_emails.is_empty()
     }

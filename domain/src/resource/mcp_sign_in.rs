@@ -1,7 +1,7 @@
 //! Who the gateway is when it calls an MCP server: a client of its own at the server's authorisation server; and what
 //! the server is told of the person behind a call.
 
-use crate::cloud::{Assertion, ClientCredentials, Endpoint, Grant, SignIn};
+use crate::cloud::{Assertion, ClientCredentials, Grant, SignIn, SignInEndpoint};
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ impl McpOauthClient {
     /// `secret`: opened.
     pub fn grant(&self, secret: Secret<String>) -> Grant {
         Grant::new(SignIn::ClientCredentials(ClientCredentials {
-            endpoint: Endpoint::Url(self.token_url.clone()),
+            endpoint: SignInEndpoint::Url(self.token_url.clone()),
             client_id: self.client_id.clone(),
             secret: Assertion::Secret(secret),
             scope: self.scope.clone(),

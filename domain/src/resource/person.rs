@@ -91,7 +91,7 @@ pub struct Invite {
     pub email: String,
     pub role: OrgRole,
     #[serde(default)]
-    pub workspaces: Vec<Seat>,
+    pub workspaces: Vec<WorkspaceSeat>,
     /// Scopes of the key that the new user is given in each workspace; none: no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_scopes: Option<Scopes>,
@@ -106,7 +106,7 @@ pub struct Invite {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct WorkspaceSeat {
     pub id: WorkspaceId,
     pub role: WorkspaceRole,
 }

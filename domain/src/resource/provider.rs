@@ -1,6 +1,6 @@
 //! A managed provider: what a workspace calls `@slug`. Refers to an integration for credential and host.
 
-use super::limits::Limits;
+use super::limits::ResourceLimits;
 use crate::id::IntegrationId;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub struct Provider {
     /// Refused from this moment on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Limits::is_empty")]
-    pub limits: Limits,
+    #[serde(default, skip_serializing_if = "ResourceLimits::is_empty")]
+    pub limits: ResourceLimits,
     /// Calls under way at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<NonZeroU32>,

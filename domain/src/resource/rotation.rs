@@ -10,12 +10,12 @@ pub const LONGEST_TRANSITION_MS: u64 = 365 * 86_400_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Period {
+pub enum RotationPeriod {
     Weekly,
     Monthly,
 }
 
-impl Period {
+impl RotationPeriod {
     pub const fn days(self) -> u16 {
         match self {
             Self::Weekly => 7,
@@ -28,7 +28,7 @@ impl Period {
 pub struct RotationPolicy {
     /// Kept as it was given, for clients that compare; [`Self::rotation_period_days`] is what counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rotation_period: Option<Period>,
+    pub rotation_period: Option<RotationPeriod>,
     pub rotation_period_days: u16,
     pub next_rotation_at: Timestamp,
     pub key_transition_period_ms: u64,

@@ -1,7 +1,7 @@
 //! A workspace: where keys, configs, providers and policies live.
 
 use super::guardrail::{DefaultGuardrails, Exclusions};
-use super::limits::Limits;
+use super::limits::ResourceLimits;
 use super::security::Security;
 use crate::export::LogField;
 use crate::id::ConfigId;
@@ -14,7 +14,7 @@ pub struct Workspace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default)]
-    pub defaults: Defaults,
+    pub defaults: WorkspaceDefaults,
     /// Shown before the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub icon: Option<String>,
@@ -24,8 +24,8 @@ pub struct Workspace {
     /// Days after which the secrets of user keys are replaced; wins over the organisation's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_api_key_rotation_period: Option<u16>,
-    #[serde(default, skip_serializing_if = "Limits::is_empty")]
-    pub limits: Limits,
+    #[serde(default, skip_serializing_if = "ResourceLimits::is_empty")]
+    pub limits: ResourceLimits,
     /// Fields of logs that are kept here beside those of the organisation.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub denied_log_fields: BTreeSet<LogField>,
@@ -37,7 +37,7 @@ pub struct Workspace {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Defaults {
+pub struct WorkspaceDefaults {
     /// Wins over the key's and the request's metadata.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,

@@ -1,7 +1,7 @@
 //! One secret of one manager, typed: read from the fields of a reference, by the rules that the manager itself has.
 
 use super::{AskedMachine, SecretManager, TokenReader};
-use crate::cloud::{self, Grant, Settings, SignIn};
+use crate::cloud::{self, CloudSettings, Grant, SignIn};
 use crate::invalid::Invalid;
 use crate::secret::Secret;
 use sha2::{Digest, Sha256};
@@ -171,8 +171,8 @@ pub fn check_path(manager: SecretManager, path: &str) -> Result<(), Invalid> {
 }
 
 /// The settings of providers of the same cloud mean the same here, with the same rules.
-fn settings(given: &SourceFields<'_>, names: &[&str]) -> Result<Settings, Invalid> {
-    let mut settings = Settings::default();
+fn settings(given: &SourceFields<'_>, names: &[&str]) -> Result<CloudSettings, Invalid> {
+    let mut settings = CloudSettings::default();
     for name in names {
         let (Some(value), Some(setting)) = ((given.get)(name), cloud::setting(name)) else { continue };
         settings.set(setting, value).map_err(|wrong| Invalid::new(auth(wrong.field), wrong.rule))?;
@@ -180,7 +180,7 @@ fn settings(given: &SourceFields<'_>, names: &[&str]) -> Result<Settings, Invali
     Ok(settings)
 }
 
-fn grant(family: &str, settings: &Settings) -> Result<Option<Grant>, Invalid> {
+fn grant(family: &str, settings: &CloudSettings) -> Result<Option<Grant>, Invalid> {
     // Whether the identity of the machine may be used is asked of `SecretOpenings`.
     cloud::grant(family, settings, false, true).map_err(|wrong| Invalid::new(auth(wrong.field), wrong.rule))
 }

@@ -29,13 +29,13 @@ mod workspace;
 pub(super) use agent::read as agent_upstream;
 pub use agent::{AgentEndpoint, AgentUpstream, ManagedAgent};
 pub use alert::SavedAlert;
-pub use config::SavedConfig;
+pub use config::ConfigEntry;
 pub use deployment::SavedDeployment;
 pub use directory::{OrgDirectory, SavedGroup, SavedMapping};
 pub use guardrail::SavedGuardrail;
 pub use integration::Upstream;
 pub(super) use integration::read as upstream;
-pub use key::{Defaults, Key, Rotation, UseMark};
+pub use key::{Key, KeyEntryDefaults, Rotation, UseMark};
 pub(super) use mcp::read as mcp_upstream;
 pub use mcp::{ManagedMcpServer, McpBehind, McpUpstream};
 pub use oauth_client::SavedOauthClient;
@@ -51,10 +51,10 @@ pub use sign_in::{SavedGrant, SavedSigningKey};
 pub use sign_on::SavedSignOn;
 pub use usage_policy::UsagePolicy;
 pub use user::Person;
-pub use workspace::Workspace;
+pub use workspace::WorkspaceEntry;
 
 use super::{Build, Draft};
-use crate::resource::limits::Limits;
+use crate::resource::limits::ResourceLimits;
 use crate::resource::{Kind, Stored};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// What becomes of a row of one kind.
-trait Entry {
+trait SnapshotEntry {
     const KIND: Kind;
     /// Takes in a row that lives, and takes out what a deleted one was.
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String>;
@@ -71,14 +71,14 @@ trait Entry {
 
 type Put = fn(&mut Draft, &Stored, &Build<'_>) -> Result<(), String>;
 
-const fn entry<E: Entry>() -> (Kind, Put) {
+const fn entry<E: SnapshotEntry>() -> (Kind, Put) {
     (E::KIND, E::put)
 }
 
 /// Every kind that requests go by. Invites are read by the Admin API alone.
 static ENTRIES: &[(Kind, Put)] = &[
     entry::<Org>(),
-    entry::<Workspace>(),
+    entry::<WorkspaceEntry>(),
     entry::<Person>(),
     entry::<member::Membership>(),
     entry::<Key>(),
@@ -86,7 +86,7 @@ static ENTRIES: &[(Kind, Put)] = &[
     entry::<PartnerCredentials>(),
     entry::<SavedSecretReference>(),
     entry::<Upstream>(),
-    entry::<SavedConfig>(),
+    entry::<ConfigEntry>(),
     entry::<ManagedProvider>(),
     entry::<McpUpstream>(),
     entry::<ManagedMcpServer>(),
@@ -118,7 +118,7 @@ fn doc<T: DeserializeOwned>(row: &Stored) -> Result<T, String> {
     serde_path_to_error::deserialize(&mut json).map_err(|e| format!("cannot be read: {e}"))
 }
 
-fn shared(limits: Limits) -> Option<Arc<Limits>> {
+fn shared(limits: ResourceLimits) -> Option<Arc<ResourceLimits>> {
     (!limits.is_empty()).then(|| Arc::new(limits))
 }
 

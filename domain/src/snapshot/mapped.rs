@@ -3,7 +3,7 @@
 //! itself.
 
 use super::{Build, Draft, RowProblem, SavedSecretReference, Snapshot, Upstream};
-use crate::cloud::Settings;
+use crate::cloud::CloudSettings;
 use crate::id::{IntegrationId, OrgId, SecretReferenceId, WorkspaceId};
 use crate::resource::secret_reference::{MappedPlace, SecretMapping};
 use crate::resource::{Kind, Stored};
@@ -44,7 +44,7 @@ impl MappedRow {
 pub(super) struct Filled {
     pub(super) key: Option<Secret<String>>,
     pub(super) headers: Vec<(String, Secret<String>)>,
-    pub(super) settings: Settings,
+    pub(super) settings: CloudSettings,
     pub(super) references: Vec<Arc<SavedSecretReference>>,
     /// Why a call cannot be made now.
     pub(super) missing: Option<Arc<str>>,

@@ -5,7 +5,7 @@ use super::{Build, Upstream};
 use crate::egress::check_custom_host;
 use crate::id::WorkspaceId;
 use crate::resource::integration::{Access, Integration};
-use crate::resource::limits::Limits;
+use crate::resource::limits::ResourceLimits;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -37,6 +37,6 @@ pub(super) fn tuned(
     Ok(out)
 }
 
-pub(super) fn limits(access: &Access) -> BTreeMap<WorkspaceId, Arc<Limits>> {
+pub(super) fn limits(access: &Access) -> BTreeMap<WorkspaceId, Arc<ResourceLimits>> {
     access.workspace_limits.iter().map(|(id, limits)| (*id, Arc::new(limits.clone()))).collect()
 }

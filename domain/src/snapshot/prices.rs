@@ -1,7 +1,7 @@
 //! Prices that are not everybody's: what an integration and an organisation set, made with the snapshot, so that a
 //! request finds its own by a look-up or two. Public ones stay in the book, which is asked at the time of the call.
 
-use crate::cloud::Settings;
+use crate::cloud::CloudSettings;
 use crate::cloud::azure;
 use crate::price::{FactorTable, PriceBook, PriceCard, PriceQuery, undated};
 use crate::resource::integration::Integration;
@@ -48,7 +48,7 @@ enum OwnPrice {
 }
 
 impl OwnPrices {
-    pub(super) fn of(doc: &Integration, provider: &'static str, settings: &Settings) -> Self {
+    pub(super) fn of(doc: &Integration, provider: &'static str, settings: &CloudSettings) -> Self {
         let mut models = HashMap::new();
         for (slug, model) in &doc.models.list {
             let base = model.base_model_slug.as_deref();
@@ -111,15 +111,15 @@ pub(super) struct OwnQuery<'a> {
     pub(super) model: &'a str,
     pub(super) at: Timestamp,
     pub(super) org: &'a OrgPrices,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a CloudSettings,
 }
 
 /// Whether what models cost with these settings is not what their names say alone: by the region, by what a deployment is.
-pub fn is_listed_apart(settings: &Settings) -> bool {
+pub fn is_listed_apart(settings: &CloudSettings) -> bool {
     !region(settings).is_empty() || !settings.deployments().is_empty() || azure::model_behind(settings, None).is_some()
 }
 
 /// Where the cloud of these settings stands; empty where that is no matter of price.
-pub fn region(settings: &Settings) -> &str {
+pub fn region(settings: &CloudSettings) -> &str {
     settings.get("aws_region").or_else(|| settings.get("vertex_region")).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! MCP servers whose people sign in at an issuer of the server's own: which there are at an address, which servers of several workspaces may
 //! share. Checks no token.
 
-use super::{ManagedMcpServer, McpBehind, Snapshot, Workspace};
+use super::{ManagedMcpServer, McpBehind, Snapshot, WorkspaceEntry};
 use crate::id::McpServerId;
 use crate::key_set::KeySet;
 use crate::resource::mcp_external_auth::{JwtValidation, McpExternalAuth};
@@ -20,7 +20,7 @@ pub struct ServerIssuer {
 /// One server at an address.
 #[derive(Clone, Debug)]
 pub struct ServerPlace {
-    pub workspace: Arc<Workspace>,
+    pub workspace: Arc<WorkspaceEntry>,
     pub server: McpServerId,
     pub issuer: Arc<ServerIssuer>,
 }
@@ -46,7 +46,7 @@ impl ServerIssuer {
 
 impl Snapshot {
     /// The issuer that a server has of its own, as its workspace may use it.
-    pub fn server_issuer(&self, workspace: &Workspace, server: &ManagedMcpServer) -> Option<&Arc<ServerIssuer>> {
+    pub fn server_issuer(&self, workspace: &WorkspaceEntry, server: &ManagedMcpServer) -> Option<&Arc<ServerIssuer>> {
         let McpBehind::Integration(id) = &server.behind else { return None };
         let upstream = self.mcp_upstream(*id).filter(|upstream| upstream.open_to(workspace.id))?;
         upstream.signs_in_at.as_ref()
@@ -59,8 +59,8 @@ impl Snapshot {
     fn servers_at<'s>(
         &'s self,
         slug: &'s str,
-    ) -> impl Iterator<Item = (&'s Arc<Workspace>, &'s Arc<ManagedMcpServer>)> {
-        let named = move |w: &'s Arc<Workspace>| {
+    ) -> impl Iterator<Item = (&'s Arc<WorkspaceEntry>, &'s Arc<ManagedMcpServer>)> {
+        let named = move |w: &'s Arc<WorkspaceEntry>| {
             let server = w.mcp_server(slug).filter(|server| server.active && *server.slug == *slug)?;
             Some((w, server))
         };
@@ -72,7 +72,7 @@ impl Snapshot {
         if !self.has_server_issuers() {
             return Vec::new();
         }
-        let place = |(workspace, server): (&Arc<Workspace>, &Arc<ManagedMcpServer>)| {
+        let place = |(workspace, server): (&Arc<WorkspaceEntry>, &Arc<ManagedMcpServer>)| {
             let issuer = self.server_issuer(workspace, server)?.clone();
             Some(ServerPlace { workspace: workspace.clone(), server: server.id, issuer })
         };

@@ -1,7 +1,7 @@
 //! Prompts and partials as a workspace sees them: its own, then what others share with it. What such a thing asks for is looked
 //! for where it lies, so that it says the same to everybody.
 
-use super::{SavedPartial, SavedPrompt, Snapshot, Workspace};
+use super::{SavedPartial, SavedPrompt, Snapshot, WorkspaceEntry};
 use crate::id::WorkspaceId;
 use crate::mustache::{FoundPartial, Partials};
 use crate::resource::prompt::{Sharing, split_version};
@@ -12,11 +12,11 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug)]
 pub struct ShelfView<'a> {
     snapshot: &'a Snapshot,
-    workspace: &'a Workspace,
+    workspace: &'a WorkspaceEntry,
 }
 
 impl Snapshot {
-    pub const fn shelf_of<'a>(&'a self, workspace: &'a Workspace) -> ShelfView<'a> {
+    pub const fn shelf_of<'a>(&'a self, workspace: &'a WorkspaceEntry) -> ShelfView<'a> {
         ShelfView { snapshot: self, workspace }
     }
 }

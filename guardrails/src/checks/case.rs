@@ -1,7 +1,7 @@
 //! `alluppercase` and `alllowercase`: no letter of the other case, in any script that has cases.
 
-use super::{Made, selection};
-use crate::check::{Case, Judge, Outcome, Step, Streaming, each_text, excerpt};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckOutcome, Judge, JudgeStep, Streaming, each_text, excerpt};
 use crate::content::Selection;
 use crate::parameters::Parameters;
 use serde_json::json;
@@ -13,11 +13,11 @@ struct Cased {
     selection: Selection,
 }
 
-pub(super) fn uppercase(p: &Parameters<'_>) -> Made {
+pub(super) fn uppercase(p: &Parameters<'_>) -> BuiltJudge {
     Some(Box::new(Cased { upper: true, not: p.flag("not", false), selection: selection(p, Selection::TEXT) }))
 }
 
-pub(super) fn lowercase(p: &Parameters<'_>) -> Made {
+pub(super) fn lowercase(p: &Parameters<'_>) -> BuiltJudge {
     Some(Box::new(Cased { upper: false, not: p.flag("not", false), selection: selection(p, Selection::TEXT) }))
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn is_cased(text: &str, upper: bool) -> bool {
 }
 
 impl Judge for Cased {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let judge = |text: &str| {
             let all = is_cased(text, self.upper);
             let verdict = all != self.not;
@@ -39,7 +39,7 @@ impl Judge for Cased {
             };
             let data =
                 json!({"verdict": verdict, "not": self.not, "explanation": explanation, "textExcerpt": excerpt(text)});
-            Outcome::new(verdict, data)
+            CheckOutcome::new(verdict, data)
         };
         each_text(case, self.selection, false, |joined| judge(&joined.text)).into()
     }

@@ -1,7 +1,7 @@
 //! `containsCode`: a fenced block of a language, told by the first word of its mark.
 
-use super::{Made, selection};
-use crate::check::{Case, Judge, Outcome, Step, each_text, excerpt};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckOutcome, Judge, JudgeStep, each_text, excerpt};
 use crate::content::Selection;
 use crate::parameters::Parameters;
 use serde_json::json;
@@ -44,7 +44,7 @@ struct ContainsCode {
     selection: Selection,
 }
 
-pub(super) fn contains_code(p: &Parameters<'_>) -> Made {
+pub(super) fn contains_code(p: &Parameters<'_>) -> BuiltJudge {
     let wanted = p.required_text("format");
     let found = LANGUAGES.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
     if found.is_none() && !wanted.is_empty() {
@@ -63,14 +63,14 @@ fn language(mark: &str) -> String {
 }
 
 /// A fenced block of Markdown: what stands between two lines of backticks or tildes.
-pub(super) struct Block<'t> {
+pub(super) struct FencedBlock<'t> {
     pub(super) mark: &'t str,
     pub(super) inside: &'t str,
 }
 
 /// The blocks of a text; one that is never closed ends with the text. Fences may stand inside a line, as models put
 /// them: "Here: ```json {…}```".
-pub(super) fn blocks(text: &str) -> Vec<Block<'_>> {
+pub(super) fn blocks(text: &str) -> Vec<FencedBlock<'_>> {
     let (mut out, mut rest) = (Vec::new(), text);
     while let Some(open) = rest.find("```") {
         let length = rest[open..].bytes().take_while(|b| *b == b'`').count();
@@ -83,14 +83,14 @@ pub(super) fn blocks(text: &str) -> Vec<Block<'_>> {
         let inside_to = close.unwrap_or(after.len());
         let (from, to) = (inside_from.min(inside_to), inside_to);
         let mark = after[..mark_end.min(inside_to)].trim_matches(|c| matches!(c, '{' | '}' | '.' | ','));
-        out.push(Block { mark, inside: &after[from..to] });
+        out.push(FencedBlock { mark, inside: &after[from..to] });
         rest = close.map_or("", |c| &after[c + fence.len()..]);
     }
     out
 }
 
 impl Judge for ContainsCode {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let judge = |text: &str| {
             let mut formats: Vec<String> = Vec::new();
             for block in blocks(text).iter().filter(|b| !b.mark.is_empty()) {
@@ -108,7 +108,7 @@ impl Judge for ContainsCode {
             };
             let data = json!({"explanation": explanation, "searchedFormat": self.format, "not": self.not,
                 "foundFormats": formats, "textExcerpt": excerpt(text)});
-            Outcome::new(verdict, data)
+            CheckOutcome::new(verdict, data)
         };
         each_text(case, self.selection, false, |joined| judge(&joined.text)).into()
     }

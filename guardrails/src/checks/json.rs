@@ -1,8 +1,8 @@
 //! `jsonSchema` and `jsonKeys`: JSON inside a text, in fences or bare, held against a schema or a list of keys.
 
 use super::code::blocks;
-use super::{Made, selection};
-use crate::check::{Case, CheckError, Judge, Outcome, Step, each_text, excerpt};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, each_text, excerpt};
 use crate::content::Selection;
 use crate::parameters::Parameters;
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -62,7 +62,7 @@ struct SchemaCheck {
     selection: Selection,
 }
 
-pub(super) fn schema(p: &Parameters<'_>) -> Made {
+pub(super) fn schema(p: &Parameters<'_>) -> BuiltJudge {
     let not = p.flag("not", false);
     let selection = selection(p, Selection::TEXT);
     let parsed;
@@ -114,7 +114,7 @@ fn depth(value: &Value) -> usize {
 }
 
 impl SchemaCheck {
-    fn one(&self, text: &str) -> Outcome {
+    fn one(&self, text: &str) -> CheckOutcome {
         let candidates = match candidates(text) {
             Ok(candidates) => candidates,
             Err(error) => return error.into(),
@@ -122,7 +122,7 @@ impl SchemaCheck {
         if candidates.is_empty() {
             let data = json!({"matchedJson": null, "not": self.not, "validationErrors": [],
                 "explanation": "There is no JSON in the text", "textExcerpt": excerpt(text)});
-            return Outcome::new(false, data);
+            return CheckOutcome::new(false, data);
         }
         let mut best: Option<(&Value, Vec<Value>)> = None;
         for candidate in &candidates {
@@ -141,12 +141,12 @@ impl SchemaCheck {
         let explanation = if valid { "The JSON keeps to the schema" } else { "The JSON does not keep to the schema" };
         let data = json!({"matchedJson": matched, "not": self.not, "validationErrors": errors,
             "explanation": explanation, "textExcerpt": excerpt(text)});
-        Outcome::new(valid != self.not, data)
+        CheckOutcome::new(valid != self.not, data)
     }
 }
 
 impl Judge for SchemaCheck {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }
 }
@@ -158,7 +158,7 @@ struct JsonKeys {
     selection: Selection,
 }
 
-pub(super) fn keys(p: &Parameters<'_>) -> Made {
+pub(super) fn keys(p: &Parameters<'_>) -> BuiltJudge {
     let keys = p.required_texts("keys", MOST_KEYS);
     let operator = p.choice("operator", &["any", "all", "none"]);
     let selection = selection(p, Selection::TEXT);
@@ -174,7 +174,7 @@ impl JsonKeys {
         }
     }
 
-    fn one(&self, text: &str) -> Outcome {
+    fn one(&self, text: &str) -> CheckOutcome {
         let candidates = match candidates(text) {
             Ok(candidates) => candidates,
             Err(error) => return error.into(),
@@ -185,7 +185,7 @@ impl JsonKeys {
         let Some(best) = objects.into_iter().reduce(|a, b| if present(b) > present(a) { b } else { a }) else {
             let data = json!({"requiredKeys": self.keys, "operator": self.operator,
                 "explanation": "There is no JSON object in the text", "textExcerpt": excerpt(text)});
-            return Outcome::new(false, data);
+            return CheckOutcome::new(false, data);
         };
         let (there, missing): (Vec<&String>, Vec<&String>) =
             self.keys.iter().partition(|k| best.get(k.as_str()).is_some());
@@ -193,12 +193,12 @@ impl JsonKeys {
         let explanation = format!("{} of {} keys are there", there.len(), self.keys.len());
         let data = json!({"matchedJson": best, "verdict": verdict, "explanation": explanation, "presentKeys": there,
             "missingKeys": missing, "operator": self.operator, "textExcerpt": excerpt(text)});
-        Outcome::new(verdict, data)
+        CheckOutcome::new(verdict, data)
     }
 }
 
 impl Judge for JsonKeys {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }
 }

@@ -1,9 +1,9 @@
 //! `jwt`: a token in a header, signed by a key of a set that is published, written down or asked for. What cannot be
 //! read, found or verified does not pass.
 
-use super::Made;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
-use crate::outside::{Answer, Ask, Outgoing, REPLY, Sign};
+use super::BuiltJudge;
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, header};
@@ -55,7 +55,7 @@ struct Jwt {
     alike: Vec<String>,
 }
 
-pub(super) fn make(p: &Parameters<'_>) -> Made {
+pub(super) fn make(p: &Parameters<'_>) -> BuiltJudge {
     let issuer = issuer(p);
     let name = p.text("headerKey").unwrap_or("Authorization");
     let Ok(header) = HeaderName::try_from(name) else {
@@ -188,8 +188,8 @@ impl ClaimRule {
     }
 }
 
-fn told(verdict: bool, explanation: &str) -> Outcome {
-    Outcome::new(verdict, json!({"verdict": verdict, "explanation": explanation}))
+fn told(verdict: bool, explanation: &str) -> CheckOutcome {
+    CheckOutcome::new(verdict, json!({"verdict": verdict, "explanation": explanation}))
 }
 
 /// The keys of one set that carry the token's `kid`.
@@ -230,7 +230,7 @@ impl Jwt {
         }
     }
 
-    fn judged(&self, case: &Case<'_>, token: &str, claims: &Map<String, Value>) -> Outcome {
+    fn judged(&self, case: &Case<'_>, token: &str, claims: &Map<String, Value>) -> CheckOutcome {
         let now = case.now.secs();
         let time = |key: &str| claims.get(key).and_then(|v| v.as_i64().or_else(|| v.as_f64().map(|f| f as i64)));
         if claims.contains_key("exp") && time("exp").is_none_or(|exp| now > exp.saturating_add(self.tolerance_secs)) {
@@ -261,7 +261,7 @@ impl Jwt {
         told(true, "The token is good")
     }
 
-    fn with_set(&self, case: &Case<'_>, token: &str, set: &JwkSet) -> Option<Outcome> {
+    fn with_set(&self, case: &Case<'_>, token: &str, set: &JwkSet) -> Option<CheckOutcome> {
         match self.verify(token, set) {
             Verified::Claims(claims) => Some(self.judged(case, token, &claims)),
             Verified::Bad(why) => Some(told(false, why)),
@@ -270,9 +270,9 @@ impl Jwt {
     }
 
     /// RFC 7662.
-    fn introspected(&self, case: &Case<'_>, token: &str, answer: &Answer) -> Outcome {
+    fn introspected(&self, case: &Case<'_>, token: &str, answer: &CheckReply) -> CheckOutcome {
         let claims = match answer {
-            Answer::Reply { status, body } if (200..300).contains(status) => {
+            CheckReply::Reply { status, body } if (200..300).contains(status) => {
                 serde_json::from_slice::<Map<String, Value>>(body).ok()
             }
             _ => None,
@@ -291,9 +291,9 @@ impl Jwt {
 }
 
 /// A key set or an issuer that cannot be asked lets nobody in.
-fn closed(message: &str) -> Outcome {
+fn closed(message: &str) -> CheckOutcome {
     let error = CheckError::closed("KeySetUnavailable", message);
-    Outcome::failed(error).with_data(json!({"verdict": false, "explanation": message}))
+    CheckOutcome::failed(error).with_data(json!({"verdict": false, "explanation": message}))
 }
 
 fn head_of(token: &str) -> Option<Map<String, Value>> {
@@ -304,7 +304,7 @@ fn head_of(token: &str) -> Option<Map<String, Value>> {
 }
 
 impl Judge for Jwt {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let Some(token) = self.token(case) else { return told(false, "There is no token").into() };
         match &self.issuer {
             Issuer::Keys(set) => {
@@ -316,13 +316,13 @@ impl Judge for Jwt {
                 if jsonwebtoken::decode_header(token).is_err() {
                     return told(false, "The token cannot be read").into();
                 }
-                Step::Ask(vec![Ask::KeySet { uri: uri.clone(), max_age_secs: *max_age_secs, fresh: false }])
+                JudgeStep::Ask(vec![CheckQuery::KeySet { uri: uri.clone(), max_age_secs: *max_age_secs, fresh: false }])
             }
             Issuer::Introspection(url) => {
                 let form: String =
                     url::form_urlencoded::Serializer::new(String::new()).append_pair("token", token).finish();
                 let content_type = HeaderValue::from_static("application/x-www-form-urlencoded");
-                Step::Ask(vec![Ask::Call(Box::new(Outgoing {
+                JudgeStep::Ask(vec![CheckQuery::Call(Box::new(CheckRequest {
                     method: Method::POST,
                     url: url.clone(),
                     headers: vec![(header::CONTENT_TYPE, content_type)],
@@ -336,7 +336,7 @@ impl Judge for Jwt {
         }
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let (Some(token), Some(answer)) = (self.token(case), answers.last()) else {
             return told(false, "There is no token").into();
         };
@@ -346,14 +346,14 @@ impl Judge for Jwt {
             Issuer::Keys(_) => return told(false, "There is no token").into(),
         };
         let set = match answer {
-            Answer::Reply { status: 200, body } => serde_json::from_slice::<JwkSet>(body).ok(),
+            CheckReply::Reply { status: 200, body } => serde_json::from_slice::<JwkSet>(body).ok(),
             _ => None,
         };
         let Some(set) = set else { return closed("The key set could not be read").into() };
         match self.with_set(case, token, &set) {
             Some(outcome) => outcome.into(),
             // The issuer may have a key that is newer than the set that was held.
-            None if answers.len() == 1 => Step::Ask(vec![Ask::KeySet { uri, max_age_secs, fresh: true }]),
+            None if answers.len() == 1 => JudgeStep::Ask(vec![CheckQuery::KeySet { uri, max_age_secs, fresh: true }]),
             None => told(false, "The token's key is not in the set").into(),
         }
     }

@@ -1,7 +1,7 @@
 //! `language`: which language a text is in, told from its letters. Where that cannot be told reliably it is an error.
 
-use super::{Made, selection};
-use crate::check::{Case, CheckError, Judge, Outcome, Step, each_text, excerpt};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, each_text, excerpt};
 use crate::content::Selection;
 use crate::parameters::Parameters;
 use serde_json::json;
@@ -94,7 +94,7 @@ struct Language {
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>) -> Made {
+pub(super) fn make(p: &Parameters<'_>) -> BuiltJudge {
     let wanted = p.required_texts("language", CODES.len() + 1);
     for code in wanted.iter().filter(|c| *c != TRADITIONAL && !CODES.iter().any(|(_, known)| known == c)) {
         p.problem("language", format!("must not hold `{code}`: codes are ISO 639-3 with a script, such as eng_Latn"));
@@ -111,7 +111,7 @@ fn code(lang: Lang, text: &str) -> &'static str {
 }
 
 impl Judge for Language {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let judge = |text: &str| {
             let mut end = text.len().min(MOST);
             while !text.is_char_boundary(end) {
@@ -121,13 +121,13 @@ impl Judge for Language {
             let Some(info) = whatlang::detect(text).filter(whatlang::Info::is_reliable) else {
                 let data = json!({"explanation": "The language cannot be told", "textExcerpt": excerpt(text)});
                 let error = CheckError::open("UnreliableLanguage", "The language of the text cannot be told reliably");
-                return Outcome::failed(error).with_data(data);
+                return CheckOutcome::failed(error).with_data(data);
             };
             let found = code(info.lang(), text);
             let verdict = self.wanted.iter().any(|w| w == found) != self.not;
             let data = json!({"verdict": verdict, "not": self.not, "explanation": format!("The text is in {found}"),
                 "language": found, "allowedLanguages": self.wanted, "textExcerpt": excerpt(text)});
-            Outcome::new(verdict, data)
+            CheckOutcome::new(verdict, data)
         };
         each_text(case, self.selection, false, |joined| judge(&joined.text)).into()
     }

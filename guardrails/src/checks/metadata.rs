@@ -1,9 +1,9 @@
 //! `requiredMetadataKeys` and `requiredMetadataKeyPairs`: what a request has to say of itself.
 
-use super::Made;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use super::BuiltJudge;
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::parameters::Parameters;
-use crate::pattern::{Flags, Pattern};
+use crate::pattern::{Pattern, PatternFlags};
 use serde_json::{Map, Value, json};
 
 const MOST: usize = 1_000;
@@ -23,33 +23,33 @@ struct MetadataKeys {
     operator: &'static str,
 }
 
-pub(super) fn keys(p: &Parameters<'_>) -> Made {
+pub(super) fn keys(p: &Parameters<'_>) -> BuiltJudge {
     let keys = p.required_texts("metadataKeys", MOST);
     let operator = p.choice("operator", &["all", "any", "none"]);
     (!keys.is_empty()).then(|| Box::new(MetadataKeys { keys, operator }) as _)
 }
 
 impl Judge for MetadataKeys {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let (found, missing): (Vec<&String>, Vec<&String>) =
             self.keys.iter().partition(|k| case.facts.metadata(k).is_some());
         let verdict = holds(self.operator, found.len(), self.keys.len());
         let explanation = format!("{} of {} metadata keys are there", found.len(), self.keys.len());
         let data = json!({"explanation": explanation, "verdict": verdict, "found_metadata_keys": found,
             "missing_metadata_keys": missing, "operator": self.operator});
-        Outcome::new(verdict, data).into()
+        CheckOutcome::new(verdict, data).into()
     }
 }
 
 #[derive(Debug)]
-enum Wanted {
+enum MetadataCondition {
     Exact(Vec<String>),
     Contains(Vec<String>),
     ContainsAll(Vec<String>),
     Matches(Vec<Pattern>),
 }
 
-impl Wanted {
+impl MetadataCondition {
     fn is_met(&self, value: &str) -> Result<bool, CheckError> {
         Ok(match self {
             Self::Exact(list) => list.iter().any(|w| w == value),
@@ -71,7 +71,7 @@ impl Wanted {
 struct Pair {
     key: String,
     told: Value,
-    wanted: Wanted,
+    wanted: MetadataCondition,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ struct Pairs {
     operator: &'static str,
 }
 
-pub(super) fn pairs(p: &Parameters<'_>) -> Made {
+pub(super) fn pairs(p: &Parameters<'_>) -> BuiltJudge {
     let operator = p.choice("operator", &["all", "any", "none"]);
     let match_type = p.choice("matchType", &["exact", "contains", "containsAll", "regex"]);
     let written = p.required("metadataPairs")?;
@@ -111,10 +111,12 @@ pub(super) fn pairs(p: &Parameters<'_>) -> Made {
             continue;
         };
         let wanted = match match_type {
-            "contains" => Wanted::Contains(list),
-            "containsAll" => Wanted::ContainsAll(list),
-            "regex" => Wanted::Matches(list.iter().filter_map(|s| p.compiled(&field, s, Flags::default())).collect()),
-            _ => Wanted::Exact(list),
+            "contains" => MetadataCondition::Contains(list),
+            "containsAll" => MetadataCondition::ContainsAll(list),
+            "regex" => MetadataCondition::Matches(
+                list.iter().filter_map(|s| p.compiled(&field, s, PatternFlags::default())).collect(),
+            ),
+            _ => MetadataCondition::Exact(list),
         };
         pairs.push(Pair { key, told: value.clone(), wanted });
     }
@@ -129,7 +131,7 @@ fn entries_of(entry: &Map<String, Value>) -> Vec<(String, &Value)> {
 }
 
 impl Judge for Pairs {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for pair in &self.pairs {
             let told = json!({"key": pair.key, "value": pair.told});
@@ -144,6 +146,6 @@ impl Judge for Pairs {
         let explanation = format!("{} of {} metadata pairs are there", found.len(), self.pairs.len());
         let data = json!({"explanation": explanation, "verdict": verdict, "found_metadata_pairs": found,
             "missing_metadata_pairs": missing, "operator": self.operator});
-        Outcome::new(verdict, data).into()
+        CheckOutcome::new(verdict, data).into()
     }
 }

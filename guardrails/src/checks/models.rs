@@ -1,7 +1,7 @@
 //! `modelWhitelist` and `modelRules`: which models may be asked.
 
-use super::Made;
-use crate::check::{Case, CheckError, Facts, Judge, Outcome, Step};
+use super::BuiltJudge;
+use crate::check::{Case, CheckError, CheckOutcome, Facts, Judge, JudgeStep};
 use crate::parameters::Parameters;
 use serde_json::{Value, json};
 
@@ -39,15 +39,15 @@ struct Whitelist {
     not: bool,
 }
 
-pub(super) fn whitelist(p: &Parameters<'_>) -> Made {
+pub(super) fn whitelist(p: &Parameters<'_>) -> BuiltJudge {
     let (models, not) = (p.required_texts("models", MOST), p.flag("not", false));
     (!models.is_empty()).then(|| Box::new(Whitelist { models, not }) as _)
 }
 
-fn judged(models: &[String], not: bool, facts: &Facts) -> Outcome {
+fn judged(models: &[String], not: bool, facts: &Facts) -> CheckOutcome {
     if facts.model.is_empty() && facts.asked_model.is_empty() {
         let data = json!({"explanation": "The request names no model", "allowedModels": models, "not": not});
-        return Outcome::failed(CheckError::open("Error", "Missing model in request")).with_data(data);
+        return CheckOutcome::failed(CheckError::open("Error", "Missing model in request")).with_data(data);
     }
     let allowed = is_allowed(models, facts);
     let verdict = allowed != not;
@@ -57,26 +57,26 @@ fn judged(models: &[String], not: bool, facts: &Facts) -> Outcome {
     };
     let data = json!({"verdict": verdict, "not": not, "explanation": explanation, "requestedModel": facts.model,
         "allowedModels": models});
-    Outcome::new(verdict, data)
+    CheckOutcome::new(verdict, data)
 }
 
 impl Judge for Whitelist {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         judged(&self.models, self.not, case.facts).into()
     }
 }
 
 #[derive(Debug)]
-struct Rule {
+struct ModelRule {
     key: String,
     value: String,
     models: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Rules {
+struct ModelRuleSet {
     defaults: Vec<String>,
-    rules: Vec<Rule>,
+    rules: Vec<ModelRule>,
     not: bool,
 }
 
@@ -88,7 +88,7 @@ fn models_of(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-pub(super) fn rules(p: &Parameters<'_>) -> Made {
+pub(super) fn rules(p: &Parameters<'_>) -> BuiltJudge {
     let not = p.flag("not", false);
     p.required("rules")?;
     let inner = p.object("rules")?;
@@ -101,7 +101,7 @@ pub(super) fn rules(p: &Parameters<'_>) -> Made {
         };
         for (value, models) in values {
             match models_of(models) {
-                Some(models) => rules.push(Rule { key: key.clone(), value: value.clone(), models }),
+                Some(models) => rules.push(ModelRule { key: key.clone(), value: value.clone(), models }),
                 None => inner.problem(&format!("metadata.{key}.{value}"), "must be a list of models"),
             }
         }
@@ -113,11 +113,11 @@ pub(super) fn rules(p: &Parameters<'_>) -> Made {
     if rules.len() > MOST {
         p.problem("rules", format!("must have at most {MOST} entries"));
     }
-    Some(Box::new(Rules { defaults, rules, not }))
+    Some(Box::new(ModelRuleSet { defaults, rules, not }))
 }
 
-impl Judge for Rules {
-    fn judge(&self, case: &Case<'_>) -> Step {
+impl Judge for ModelRuleSet {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let matching = self.rules.iter().filter(|r| case.facts.metadata(&r.key) == Some(r.value.as_str()));
         let mut models: Vec<String> = matching.flat_map(|r| r.models.iter().cloned()).collect();
         if models.is_empty() {

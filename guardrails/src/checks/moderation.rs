@@ -1,9 +1,9 @@
 //! `moderateContent`: the categories of OpenAI's moderations, asked of a provider of the workspace that serves them.
 
-use super::{Made, selection};
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::content::Selection;
-use crate::outside::{Answer, Ask};
+use crate::outside::{CheckQuery, CheckReply};
 use crate::parameters::Parameters;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ struct Moderation {
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>) -> Made {
+pub(super) fn make(p: &Parameters<'_>) -> BuiltJudge {
     let categories = p.required_texts("categories", CATEGORIES.len());
     for category in categories.iter().filter(|c| !CATEGORIES.contains(&c.as_str())) {
         p.problem("categories", format!("must not hold `{category}`; known are: {}", CATEGORIES.join(", ")));
@@ -41,7 +41,7 @@ pub(super) fn make(p: &Parameters<'_>) -> Made {
 }
 
 impl Judge for Moderation {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
         }
@@ -51,16 +51,16 @@ impl Judge for Moderation {
             return CheckError::missing_text().into();
         }
         let body = json!({"input": texts}).to_string().into();
-        Step::Ask(vec![Ask::Moderation { body, timeout_ms: self.timeout_ms }])
+        JudgeStep::Ask(vec![CheckQuery::Moderation { body, timeout_ms: self.timeout_ms }])
     }
 
-    fn read(&self, _: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, _: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let body = match answers.first() {
-            Some(Answer::Reply { status, body }) if (200..300).contains(status) => body,
-            Some(Answer::Reply { status, .. }) => {
+            Some(CheckReply::Reply { status, body }) if (200..300).contains(status) => body,
+            Some(CheckReply::Reply { status, .. }) => {
                 return CheckError::open("HttpError", format!("The moderation answered with status {status}")).into();
             }
-            Some(Answer::Failed(failure)) => return CheckError::from(failure).into(),
+            Some(CheckReply::Failed(failure)) => return CheckError::from(failure).into(),
             _ => return CheckError::open("Error", "The moderation gave no answer").into(),
         };
         let reply: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -76,6 +76,6 @@ impl Judge for Moderation {
         };
         let data = json!({"verdict": verdict, "not": self.not, "explanation": explanation,
             "restrictedCategories": self.categories, "flaggedCategories": flagged});
-        Outcome::new(verdict, data).into()
+        CheckOutcome::new(verdict, data).into()
     }
 }

@@ -1,8 +1,8 @@
 //! `requestParametersCheck`: which tools and which parameters a request may have.
 
-use super::Made;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
-use crate::content::{Content, Kind, Node, Tape};
+use super::BuiltJudge;
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
+use crate::content::{Content, JsonKind, Tape, TapeNode};
 use crate::parameters::Parameters;
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ struct RequestParameters {
     values: Vec<ValueRule>,
 }
 
-pub(super) fn make(p: &Parameters<'_>) -> Made {
+pub(super) fn make(p: &Parameters<'_>) -> BuiltJudge {
     let (tools, params) = (p.object("tools"), p.object("params"));
     let types = Lists::read(tools.as_ref(), "allowedTypes", "blockedTypes");
     let names = Lists::read(tools.as_ref(), "allowedFunctionNames", "blockedFunctionNames");
@@ -155,15 +155,15 @@ impl RequestParameters {
 /// Every top-level member, also those whose key stands twice: which of them counts is the provider's choice.
 fn members(content: &Content) -> Option<Vec<(String, Value)>> {
     let tape = Tape::parse(std::str::from_utf8(content.body()).ok()?).ok()?;
-    let root = tape.root().filter(|r| r.kind() == Kind::Object)?;
-    let read = |(key, node): (std::borrow::Cow<'_, str>, Node<'_>)| {
+    let root = tape.root().filter(|r| r.kind() == JsonKind::Object)?;
+    let read = |(key, node): (std::borrow::Cow<'_, str>, TapeNode<'_>)| {
         Some((key.into_owned(), serde_json::from_str(node.raw()).ok()?))
     };
     root.members().map(read).collect()
 }
 
 impl Judge for RequestParameters {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let request = case.request.unwrap_or(case.content);
         let Some(body) = members(request) else {
             return CheckError::closed("UnreadableBody", "The body is no JSON object").into();
@@ -176,6 +176,6 @@ impl Judge for RequestParameters {
         };
         let data = json!({"verdict": verdict, "explanation": explanation, "blockedToolsFound": tools,
             "blockedParamsFound": params});
-        Outcome::new(verdict, data).into()
+        CheckOutcome::new(verdict, data).into()
     }
 }

@@ -1,11 +1,13 @@
 //! `regexMatch` and `regexReplace`: patterns that must or must not be found, and patterns that are replaced.
 
-use super::{Made, selection};
+use super::{BuiltJudge, selection};
 use crate::Direction;
-use crate::check::{Case, CheckError, Finder, Judge, Outcome, Seen, Step, Streaming, each_text, excerpt, redact};
+use crate::check::{
+    Case, CheckError, CheckOutcome, Finder, Judge, JudgeStep, ReplacedValues, Streaming, each_text, excerpt, redact,
+};
 use crate::content::{Rewrite, Scan, Selection};
 use crate::parameters::Parameters;
-use crate::pattern::{Flags, Groups, MatchReach, Pattern, ReplacementTemplate, StepLimit};
+use crate::pattern::{Groups, MatchReach, Pattern, PatternFlags, ReplacementTemplate, StepLimit};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ impl Finder for PatternFinder {
         self.pattern.find_at(text, from)
     }
 
-    fn replacement(&self, text: &str, found: Range<usize>, _: &mut Seen) -> String {
+    fn replacement(&self, text: &str, found: Range<usize>, _: &mut ReplacedValues) -> String {
         let groups = match self.template.has_groups() {
             true => self.pattern.groups_at(text, found.start).ok().flatten(),
             false => None,
@@ -64,7 +66,7 @@ struct RegexMatch {
     selection: Selection,
 }
 
-pub(super) fn regex_match(p: &Parameters<'_>) -> Made {
+pub(super) fn regex_match(p: &Parameters<'_>) -> BuiltJudge {
     let not = p.flag("not", false);
     let selection = selection(p, if not { Selection::TEXT_AND_TOOL } else { Selection::TEXT });
     let finder = Arc::new(PatternFinder::new(p.pattern("rule")?, ""));
@@ -72,14 +74,14 @@ pub(super) fn regex_match(p: &Parameters<'_>) -> Made {
 }
 
 impl RegexMatch {
-    fn one(&self, text: &str) -> Outcome {
+    fn one(&self, text: &str) -> CheckOutcome {
         let pattern = &self.finder.pattern;
         let groups = match pattern.groups_at(text, 0) {
             Ok(groups) => groups,
             Err(limit) => {
                 let data = json!({"explanation": "The text could not be searched", "regexPattern": pattern.source(),
                     "not": self.not, "textExcerpt": excerpt(text)});
-                return Outcome::failed(limit.into()).with_data(data);
+                return CheckOutcome::failed(limit.into()).with_data(data);
             }
         };
         let verdict = groups.is_some() != self.not;
@@ -93,7 +95,7 @@ impl RegexMatch {
             "regexPattern": pattern.source(), "not": self.not, "verdict": verdict, "explanation": explanation,
             "matchDetails": groups.map(|g| details(pattern, text, &g)), "textExcerpt": excerpt(text),
         });
-        Outcome::new(verdict, data)
+        CheckOutcome::new(verdict, data)
     }
 }
 
@@ -115,7 +117,7 @@ fn details(pattern: &Pattern, text: &str, groups: &Groups) -> Value {
 }
 
 impl Judge for RegexMatch {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         each_text(case, self.selection, false, |joined| self.one(&joined.text)).into()
     }
 
@@ -137,7 +139,7 @@ struct RegexReplace {
     selection: Selection,
 }
 
-pub(super) fn regex_replace(p: &Parameters<'_>) -> Made {
+pub(super) fn regex_replace(p: &Parameters<'_>) -> BuiltJudge {
     let rule = p.required_text("rule");
     let redacted = p.text("redactText").unwrap_or("[REDACTED]");
     let fails_on_detection = p.flag("failOnDetection", false);
@@ -146,8 +148,8 @@ pub(super) fn regex_replace(p: &Parameters<'_>) -> Made {
         return None;
     }
     let (source, flags) = match delimited(rule) {
-        None => (rule, Flags::default()),
-        Some((source, letters)) => match Flags::parse(letters) {
+        None => (rule, PatternFlags::default()),
+        Some((source, letters)) => match PatternFlags::parse(letters) {
             Ok(flags) => (source, flags),
             Err(bad) => {
                 p.problem("rule", bad.0);
@@ -167,7 +169,7 @@ fn delimited(rule: &str) -> Option<(&str, &str)> {
 }
 
 impl Judge for RegexReplace {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let texts = match redact_parts(case, self.selection, &*self.finder) {
             Ok(texts) => texts,
             Err(error) => return error.into(),
@@ -181,7 +183,7 @@ impl Judge for RegexReplace {
         };
         let data = json!({"regexPattern": self.rule, "verdict": verdict, "explanation": explanation});
         let rewrite = found.then_some(Rewrite::Texts(texts));
-        Outcome::rewriting(verdict, data, rewrite).into()
+        CheckOutcome::rewriting(verdict, data, rewrite).into()
     }
 
     fn rewrites(&self) -> bool {
@@ -213,17 +215,17 @@ pub(crate) fn redact_parts(
     if chosen.iter().all(|at| content.parts()[*at].text.is_empty()) {
         return Err(CheckError::missing_text());
     }
-    let mut lanes: Vec<(Lane, Seen)> = Vec::new();
+    let mut lanes: Vec<(RedactionScope, ReplacedValues)> = Vec::new();
     let mut texts = Vec::new();
     for at in chosen {
         let part = &content.parts()[at];
         let lane = match content.direction() {
-            Direction::Input => Lane::Request,
-            Direction::Output if part.scan == Scan::Tool => Lane::Call(part.place.outer.start),
-            Direction::Output => Lane::Text(part.group, part.scan == Scan::Reasoning),
+            Direction::Input => RedactionScope::Request,
+            Direction::Output if part.scan == Scan::Tool => RedactionScope::Call(part.place.outer.start),
+            Direction::Output => RedactionScope::Text(part.group, part.scan == Scan::Reasoning),
         };
         let index = lanes.iter().position(|(l, _)| *l == lane).unwrap_or_else(|| {
-            lanes.push((lane, Seen::default()));
+            lanes.push((lane, ReplacedValues::default()));
             lanes.len() - 1
         });
         if let Some(text) = redact(finder, &part.text, &mut lanes[index].1)? {
@@ -234,7 +236,7 @@ pub(crate) fn redact_parts(
 }
 
 #[derive(PartialEq, Eq)]
-enum Lane {
+enum RedactionScope {
     Request,
     Text(u32, bool),
     Call(usize),

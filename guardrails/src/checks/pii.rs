@@ -2,8 +2,8 @@
 
 mod recogniser;
 
-use super::{Made, redact_parts, selection};
-use crate::check::{Case, Finder, Judge, Outcome, Step, Streaming};
+use super::{BuiltJudge, redact_parts, selection};
+use crate::check::{Case, CheckOutcome, Finder, Judge, JudgeStep, Streaming};
 use crate::content::{Rewrite, Selection};
 use crate::parameters::Parameters;
 use recogniser::{Category, Recognisers};
@@ -21,7 +21,7 @@ struct Pii {
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>) -> Made {
+pub(super) fn make(p: &Parameters<'_>) -> BuiltJudge {
     let mut categories = Vec::new();
     for name in p.required_texts("categories", 50) {
         match Category::parse(&name) {
@@ -46,7 +46,7 @@ pub(super) fn make(p: &Parameters<'_>) -> Made {
 }
 
 impl Judge for Pii {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let texts = match redact_parts(case, self.selection, &*self.finder) {
             Ok(texts) => texts,
             Err(error) => return error.into(),
@@ -76,7 +76,7 @@ impl Judge for Pii {
         let data = json!({"verdict": verdict, "not": self.not, "explanation": explanation, "categories": wanted,
             "detectedCategories": found, "redacted": redacted});
         let rewrite = redacted.then_some(Rewrite::Texts(texts));
-        Outcome::rewriting(verdict, data, rewrite).into()
+        CheckOutcome::rewriting(verdict, data, rewrite).into()
     }
 
     fn rewrites(&self) -> bool {

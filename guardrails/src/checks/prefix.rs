@@ -1,8 +1,8 @@
 //! `addPrefix`: a text before the first message of a role. Changes requests only.
 
-use super::Made;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
-use crate::content::{Content, Kind, Node, Rewrite, Shape, Tape, quoted, splice, with_last_member};
+use super::BuiltJudge;
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
+use crate::content::{BodyShape, Content, JsonKind, Rewrite, Tape, TapeNode, quoted, splice, with_last_member};
 use crate::parameters::Parameters;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ struct AddPrefix {
     only_if_empty: bool,
 }
 
-pub(super) fn make(p: &Parameters<'_>) -> Made {
+pub(super) fn make(p: &Parameters<'_>) -> BuiltJudge {
     let prefix = p.required_text("prefix").to_owned();
     if prefix.len() > LONGEST {
         p.problem("prefix", format!("must have at most {LONGEST} bytes"));
@@ -31,26 +31,30 @@ impl AddPrefix {
     fn rewritten(&self, content: &Content) -> Option<String> {
         let body = std::str::from_utf8(content.body()).ok()?;
         let tape = Tape::parse(body).ok()?;
-        let root = tape.root().filter(|r| r.kind() == Kind::Object)?;
+        let root = tape.root().filter(|r| r.kind() == JsonKind::Object)?;
         match content.shape() {
-            Shape::Chat => self.messages(body, root, "messages"),
-            Shape::Messages if self.role == "system" => self.beside(body, root, "system"),
-            Shape::Messages => self.messages(body, root, "messages"),
-            Shape::Responses if self.role == "system" && root.get("instructions").is_some() => {
+            BodyShape::Chat => self.messages(body, root, "messages"),
+            BodyShape::Messages if self.role == "system" => self.beside(body, root, "system"),
+            BodyShape::Messages => self.messages(body, root, "messages"),
+            BodyShape::Responses if self.role == "system" && root.get("instructions").is_some() => {
                 self.beside(body, root, "instructions")
             }
-            Shape::Responses => match root.get("input")?.kind() {
-                Kind::Text if self.role == "user" => self.before(body, root.get("input")?),
-                Kind::Text => self.beside(body, root, "instructions"),
+            BodyShape::Responses => match root.get("input")?.kind() {
+                JsonKind::Text if self.role == "user" => self.before(body, root.get("input")?),
+                JsonKind::Text => self.beside(body, root, "instructions"),
                 _ => self.messages(body, root, "input"),
             },
-            Shape::Completions => self.prompt(body, root.get("prompt")?),
-            Shape::Embeddings | Shape::Area | Shape::Transcript | Shape::Unknown | Shape::Opaque => None,
+            BodyShape::Completions => self.prompt(body, root.get("prompt")?),
+            BodyShape::Embeddings
+            | BodyShape::Area
+            | BodyShape::Transcript
+            | BodyShape::Unknown
+            | BodyShape::Opaque => None,
         }
     }
 
     /// The field that holds what Chat says in a system message.
-    fn beside(&self, body: &str, root: Node<'_>, key: &str) -> Option<String> {
+    fn beside(&self, body: &str, root: TapeNode<'_>, key: &str) -> Option<String> {
         match root.get(key).filter(|n| !n.is_null()) {
             Some(found) => self.before(body, found),
             None if root.get(key).is_some() => Some(splice(body, vec![(root.get(key)?.span(), quoted(&self.prefix))])),
@@ -58,11 +62,11 @@ impl AddPrefix {
         }
     }
 
-    fn prompt(&self, body: &str, prompt: Node<'_>) -> Option<String> {
+    fn prompt(&self, body: &str, prompt: TapeNode<'_>) -> Option<String> {
         match prompt.kind() {
-            Kind::Text => self.before(body, prompt),
-            Kind::Array => {
-                let texts = prompt.elements().filter(|e| e.kind() == Kind::Text);
+            JsonKind::Text => self.before(body, prompt),
+            JsonKind::Array => {
+                let texts = prompt.elements().filter(|e| e.kind() == JsonKind::Text);
                 let edits: Vec<_> =
                     texts.filter_map(|e| Some((e.span(), quoted(&format!("{}{}", self.prefix, e.text()?))))).collect();
                 (!edits.is_empty()).then(|| splice(body, edits))
@@ -72,16 +76,16 @@ impl AddPrefix {
     }
 
     /// Before a text, or before the parts of a content.
-    fn before(&self, body: &str, content: Node<'_>) -> Option<String> {
+    fn before(&self, body: &str, content: TapeNode<'_>) -> Option<String> {
         match content.kind() {
-            Kind::Text => {
+            JsonKind::Text => {
                 let text = content.text()?;
                 if self.only_if_empty && !text.trim().is_empty() {
                     return None;
                 }
                 Some(splice(body, vec![(content.span(), quoted(&format!("{}{text}", self.prefix)))]))
             }
-            Kind::Array => {
+            JsonKind::Array => {
                 let Some(first) = content.elements().next() else {
                     let at = content.span().start + 1;
                     return Some(splice(
@@ -92,7 +96,7 @@ impl AddPrefix {
                 if self.only_if_empty {
                     return None;
                 }
-                if let Some(text) = first.get("text").filter(|t| t.kind() == Kind::Text) {
+                if let Some(text) = first.get("text").filter(|t| t.kind() == JsonKind::Text) {
                     return self.before(body, text);
                 }
                 let at = first.span().start;
@@ -102,9 +106,9 @@ impl AddPrefix {
         }
     }
 
-    fn messages(&self, body: &str, root: Node<'_>, key: &str) -> Option<String> {
-        let list = root.get(key).filter(|l| l.kind() == Kind::Array)?;
-        let is_role = |m: &Node<'_>| m.get("role").and_then(Node::text).as_deref() == Some(self.role);
+    fn messages(&self, body: &str, root: TapeNode<'_>, key: &str) -> Option<String> {
+        let list = root.get(key).filter(|l| l.kind() == JsonKind::Array)?;
+        let is_role = |m: &TapeNode<'_>| m.get("role").and_then(TapeNode::text).as_deref() == Some(self.role);
         let found = list.elements().find(is_role);
         let message = format!("{{\"role\":{},\"content\":{}}}", quoted(self.role), quoted(&self.prefix));
         let (at, written) = match (found, list.elements().next(), list.elements().last()) {
@@ -128,17 +132,17 @@ impl AddPrefix {
 }
 
 impl Judge for AddPrefix {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let data = json!({"prefix": self.prefix, "requestType": case.facts.request_type, "applyToRole": self.role,
             "addToExisting": self.to_existing, "onlyIfEmpty": self.only_if_empty});
         if !case.is_input() {
-            return Outcome::new(true, data).into();
+            return CheckOutcome::new(true, data).into();
         }
-        if matches!(case.content.shape(), Shape::Unknown | Shape::Opaque) {
+        if matches!(case.content.shape(), BodyShape::Unknown | BodyShape::Opaque) {
             return CheckError::closed("UnchangeableBody", "The body of this route is never changed").into();
         }
         let rewrite = self.rewritten(case.content).map(|body| Rewrite::Body(body.into()));
-        Outcome::rewriting(true, data, rewrite).into()
+        CheckOutcome::rewriting(true, data, rewrite).into()
     }
 
     fn rewrites(&self) -> bool {

@@ -1,7 +1,7 @@
 //! `notNull`: something was said at all. Calls of tools are something.
 
-use super::{Made, selection};
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::content::Selection;
 use crate::parameters::Parameters;
 use serde_json::json;
@@ -12,12 +12,12 @@ struct NotNull {
     selection: Selection,
 }
 
-pub(super) fn not_null(p: &Parameters<'_>) -> Made {
+pub(super) fn not_null(p: &Parameters<'_>) -> BuiltJudge {
     Some(Box::new(NotNull { not: p.flag("not", false), selection: selection(p, Selection::TEXT) }))
 }
 
 impl Judge for NotNull {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
         }
@@ -35,6 +35,6 @@ impl Judge for NotNull {
         let explanation = if is_null { "There is no content" } else { "There is content" };
         let data = json!({"isNull": is_null, "contentType": content_type, "textArrayLength": parts,
             "not": self.not, "verdict": if verdict { "passed" } else { "failed" }, "explanation": explanation});
-        Outcome::new(verdict, data).into()
+        CheckOutcome::new(verdict, data).into()
     }
 }

@@ -1,7 +1,7 @@
 //! `allowedRequestTypes`: which operations may be asked for. Lists stand in the parameters, else in the metadata.
 
-use super::Made;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use super::BuiltJudge;
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::parameters::Parameters;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ struct RequestTypes {
     blocked: Option<Vec<String>>,
 }
 
-pub(super) fn allowed(p: &Parameters<'_>) -> Made {
+pub(super) fn allowed(p: &Parameters<'_>) -> BuiltJudge {
     let filled = |list: Option<Vec<String>>| list.filter(|l| !l.is_empty());
     let (allowed, blocked) = (filled(p.texts("allowedTypes", MOST)), filled(p.texts("blockedTypes", MOST)));
     if let (Some(a), Some(b)) = (&allowed, &blocked)
@@ -40,7 +40,7 @@ fn covers(list: &[String], request_type: &str, streams: bool) -> bool {
 }
 
 impl Judge for RequestTypes {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let facts = case.facts;
         let (mut allowed, mut blocked, mut source) = (self.allowed.clone(), self.blocked.clone(), "parameters");
         if allowed.is_none() && blocked.is_none() {
@@ -72,6 +72,6 @@ impl Judge for RequestTypes {
         };
         let data = json!({"currentRequestType": current, "allowedTypes": allow, "blockedTypes": block,
             "verdict": verdict, "source": source, "mode": mode, "explanation": explanation});
-        Outcome::new(verdict, data).into()
+        CheckOutcome::new(verdict, data).into()
     }
 }

@@ -4,7 +4,7 @@ mod asking;
 mod requests;
 
 use crate::fixture::{NOW, answer, chat, completion, hook, judge, one, request, text_of};
-use crate::{CheckResult, Content, Judged, Shape};
+use crate::{BodyShape, CheckResult, Content, Judged};
 use serde_json::{Value, json};
 
 pub(super) fn only(judged: &Judged) -> CheckResult {
@@ -16,9 +16,9 @@ pub(super) fn check(id: &str, parameters: &Value, content: Content) -> CheckResu
 }
 
 /// A row: check, parameters, text, verdict, and members that the data must have.
-type Row = (&'static str, Value, &'static str, bool, Value);
+type CheckCase = (&'static str, Value, &'static str, bool, Value);
 
-fn hold(rows: Vec<Row>) {
+fn hold(rows: Vec<CheckCase>) {
     for (id, parameters, text, verdict, data) in rows {
         for content in [chat(text), completion(&[text])] {
             let found = check(id, &parameters, content);
@@ -209,7 +209,7 @@ fn too_many_candidates_fail_the_check() {
 
 #[test]
 fn content_is_there_or_not() {
-    let message = |content: Value| answer(&json!({"choices": [{"message": {"content": content}}]}), Shape::Chat);
+    let message = |content: Value| answer(&json!({"choices": [{"message": {"content": content}}]}), BodyShape::Chat);
     for (content, verdict, kind) in [
         (message(json!("a")), true, "text"),
         (message(json!(null)), false, "null"),
@@ -218,17 +218,17 @@ fn content_is_there_or_not() {
         (
             answer(
                 &json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}}]}),
-                Shape::Chat,
+                BodyShape::Chat,
             ),
             true,
             "tool_calls",
         ),
         (
-            answer(&json!({"content": [{"type": "tool_use", "name": "f", "input": {}}]}), Shape::Messages),
+            answer(&json!({"content": [{"type": "tool_use", "name": "f", "input": {}}]}), BodyShape::Messages),
             true,
             "tool_calls",
         ),
-        (request(&json!({"messages": []}), Shape::Chat), false, "null"),
+        (request(&json!({"messages": []}), BodyShape::Chat), false, "null"),
     ] {
         let found = check("notNull", &json!({}), content.clone());
         assert_eq!((found.verdict, found.data["contentType"].as_str()), (verdict, Some(kind)), "{}", text_of(&content));
@@ -243,57 +243,57 @@ fn replaced_texts_keep_the_shape_around_them() {
         (
             Content::new(
                 r#"{ "n":1.50, "messages":[{"role":"user","content":"a secret secret" }] }"#.into(),
-                Shape::Chat,
+                BodyShape::Chat,
                 crate::Direction::Input,
             ),
             r#"{ "n":1.50, "messages":[{"role":"user","content":"a r-x r-x" }] }"#,
         ),
-        (request(&json!({"input": ["secret", "b"]}), Shape::Embeddings), r#"{"input":["r-x","b"]}"#),
-        (request(&json!({"input": "secret"}), Shape::Embeddings), r#"{"input":"r-x"}"#),
-        (request(&json!({"prompt": ["a", "secret"]}), Shape::Completions), r#"{"prompt":["a","r-x"]}"#),
+        (request(&json!({"input": ["secret", "b"]}), BodyShape::Embeddings), r#"{"input":["r-x","b"]}"#),
+        (request(&json!({"input": "secret"}), BodyShape::Embeddings), r#"{"input":"r-x"}"#),
+        (request(&json!({"prompt": ["a", "secret"]}), BodyShape::Completions), r#"{"prompt":["a","r-x"]}"#),
         (
             request(
                 &json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "secret"}}, {"type": "text", "text": "secret"}]}]}),
-                Shape::Chat,
+                BodyShape::Chat,
             ),
             r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"secret"}},{"type":"text","text":"r-x"}]}]}"#,
         ),
         (
             request(
                 &json!({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "secret"}]}]}]}),
-                Shape::Messages,
+                BodyShape::Messages,
             ),
             r#"{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r-x"}]}]}]}"#,
         ),
         (
             request(
                 &json!({"input": [{"type": "function_call_output", "call_id": "c", "output": "secret"}]}),
-                Shape::Responses,
+                BodyShape::Responses,
             ),
             r#"{"input":[{"type":"function_call_output","call_id":"c","output":"r-x"}]}"#,
         ),
         (
             answer(
                 &json!({"output": [{"type": "message", "content": [{"type": "output_text", "text": "secret"}]}]}),
-                Shape::Responses,
+                BodyShape::Responses,
             ),
             r#"{"output":[{"type":"message","content":[{"type":"output_text","text":"r-x"}]}]}"#,
         ),
         (
             answer(
                 &json!({"content": [{"type": "text", "text": "secret"}, {"type": "tool_use", "input": {"q": "secret", "n": 1}}]}),
-                Shape::Messages,
+                BodyShape::Messages,
             ),
             r#"{"content":[{"type":"text","text":"r-x"},{"type":"tool_use","input":{"q":"r-x","n":1}}]}"#,
         ),
         (
             answer(
                 &json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{\"q\": \"secret\"}"}}]}}]}),
-                Shape::Chat,
+                BodyShape::Chat,
             ),
             r#"{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"q\": \"r-x\"}"}}]}}]}"#,
         ),
-        (answer(&json!({"choices": [{"text": "secret"}]}), Shape::Completions), r#"{"choices":[{"text":"r-x"}]}"#),
+        (answer(&json!({"choices": [{"text": "secret"}]}), BodyShape::Completions), r#"{"choices":[{"text":"r-x"}]}"#),
     ] {
         let before = text_of(&content);
         let judged = judge(&[one("regexReplace", &rule)], content);
@@ -416,7 +416,7 @@ fn the_chosen_texts_are_judged() {
     ] {
         let mut parameters = parameters;
         parameters["rule"] = json!("[^]*");
-        let found = check("regexMatch", &parameters, request(&body, Shape::Chat));
+        let found = check("regexMatch", &parameters, request(&body, BodyShape::Chat));
         assert_eq!(found.data["matchDetails"]["matchedText"], json!(expected), "{parameters}");
     }
 }
@@ -437,17 +437,17 @@ fn nothing_hides_behind_a_second_key() {
         r#"{"messages":[{"role":"user","content":[{"type":"image","text":"bad"}]}]}"#,
         r#"{"messages":[{"role":"user","content":[{"type":"document","title":"bad","source":{}}]}]}"#,
     ] {
-        let content = Content::new(body.into(), Shape::Chat, crate::Direction::Input);
+        let content = Content::new(body.into(), BodyShape::Chat, crate::Direction::Input);
         assert!(!check("contains", &rule, content).verdict, "{body}");
     }
     for (body, shape) in [
-        (r#"{"prompt":"good","suffix":"bad"}"#, Shape::Completions),
-        (r#"{"input":"good","prompt":{"id":"p","variables":{"who":"bad"}}}"#, Shape::Responses),
-        (r#"{"prompt":{"id":"p","variables":{"who":{"type":"input_text","text":"bad"}}}}"#, Shape::Responses),
-        (r#"{"input":[{"type":"message","type":"reasoning","role":"user","content":"bad"}]}"#, Shape::Responses),
+        (r#"{"prompt":"good","suffix":"bad"}"#, BodyShape::Completions),
+        (r#"{"input":"good","prompt":{"id":"p","variables":{"who":"bad"}}}"#, BodyShape::Responses),
+        (r#"{"prompt":{"id":"p","variables":{"who":{"type":"input_text","text":"bad"}}}}"#, BodyShape::Responses),
+        (r#"{"input":[{"type":"message","type":"reasoning","role":"user","content":"bad"}]}"#, BodyShape::Responses),
         (
             r#"{"input":[{"type":"item_of_another_day","content":[{"type":"input_text","text":"bad"}]}]}"#,
-            Shape::Responses,
+            BodyShape::Responses,
         ),
     ] {
         let content = Content::new(body.into(), shape, crate::Direction::Input);
@@ -456,11 +456,12 @@ fn nothing_hides_behind_a_second_key() {
     let users = json!({"words": ["bad"], "operator": "none", "scan_scope": "user_messages"});
     let content = Content::new(
         r#"{"messages":[{"role":"user","role":"assistant","content":"bad"}]}"#.into(),
-        Shape::Chat,
+        BodyShape::Chat,
         crate::Direction::Input,
     );
     assert!(!check("contains", &users, content).verdict, "what may be the user's is judged as such");
-    let found = check("contains", &rule, Content::new("{\"messages\":".into(), Shape::Chat, crate::Direction::Input));
+    let found =
+        check("contains", &rule, Content::new("{\"messages\":".into(), BodyShape::Chat, crate::Direction::Input));
     assert!(!found.verdict && found.error.unwrap().name == "UnreadableBody");
 }
 

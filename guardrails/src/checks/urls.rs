@@ -1,9 +1,9 @@
 //! `validUrls`: addresses in a text lead somewhere. Whether they may be asked at all is the caller's rule.
 
-use super::{Made, selection};
-use crate::check::{Case, CheckError, Judge, Outcome, Step, excerpt};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, excerpt};
 use crate::content::Selection;
-use crate::outside::{Answer, Ask, Outgoing, Sign};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, Sign};
 use crate::parameters::Parameters;
 use bytes::Bytes;
 use http::Method;
@@ -20,7 +20,7 @@ struct ValidUrls {
     selection: Selection,
 }
 
-pub(super) fn valid_urls(p: &Parameters<'_>) -> Made {
+pub(super) fn valid_urls(p: &Parameters<'_>) -> BuiltJudge {
     let (only_dns, not) = (p.flag("onlyDNS", false), p.flag("not", false));
     Some(Box::new(ValidUrls { only_dns, not, selection: selection(p, Selection::TEXT) }))
 }
@@ -48,13 +48,13 @@ fn urls(text: &str) -> Vec<&str> {
 }
 
 /// The addresses of all texts, and the first text that has none.
-struct Found<'t> {
+struct FoundUrls<'t> {
     urls: Vec<&'t str>,
     without: Option<&'t str>,
 }
 
 impl ValidUrls {
-    fn data(&self, verdict: bool, valid: &[&str], invalid: &[&str], text: &str) -> Outcome {
+    fn data(&self, verdict: bool, valid: &[&str], invalid: &[&str], text: &str) -> CheckOutcome {
         let explanation = match (valid.len() + invalid.len(), invalid.len()) {
             (0, _) => "There are no addresses in the text".to_owned(),
             (_, 0) => "All addresses are valid".to_owned(),
@@ -66,15 +66,15 @@ impl ValidUrls {
         if valid.is_empty() && invalid.is_empty() {
             data["urls"] = json!([]);
         }
-        Outcome::new(verdict, data)
+        CheckOutcome::new(verdict, data)
     }
 
-    fn ask(&self, url: &str) -> Ask {
+    fn ask(&self, url: &str) -> CheckQuery {
         let host = url::Url::parse(url).ok().and_then(|u| u.host_str().map(ToOwned::to_owned));
         if self.only_dns {
-            return Ask::Resolve { host: host.unwrap_or_default(), timeout_ms: TIMEOUT_MS };
+            return CheckQuery::Resolve { host: host.unwrap_or_default(), timeout_ms: TIMEOUT_MS };
         }
-        Ask::Call(Box::new(Outgoing {
+        CheckQuery::Call(Box::new(CheckRequest {
             method: Method::HEAD,
             url: url.to_owned(),
             headers: Vec::new(),
@@ -87,8 +87,8 @@ impl ValidUrls {
     }
 }
 
-fn find<'t>(texts: &'t [String]) -> Found<'t> {
-    let mut found = Found { urls: Vec::new(), without: None };
+fn find<'t>(texts: &'t [String]) -> FoundUrls<'t> {
+    let mut found = FoundUrls { urls: Vec::new(), without: None };
     for text in texts {
         let of_text = urls(text);
         if of_text.is_empty() && found.without.is_none() {
@@ -111,7 +111,7 @@ impl ValidUrls {
 }
 
 impl Judge for ValidUrls {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
         }
@@ -126,17 +126,17 @@ impl Judge for ValidUrls {
         if found.urls.len() > MOST_URLS {
             return CheckError::closed("UrlLimit", format!("The text holds more than {MOST_URLS} addresses")).into();
         }
-        Step::Ask(found.urls.iter().map(|u| self.ask(u)).collect())
+        JudgeStep::Ask(found.urls.iter().map(|u| self.ask(u)).collect())
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let texts = self.texts(case);
         let found = find(&texts);
-        let is_valid = |answer: &Answer| match answer {
-            Answer::Reply { status, .. } => (200..300).contains(status),
-            Answer::Resolved(there) => *there,
-            Answer::Media { .. } => true,
-            Answer::Failed(_) => false,
+        let is_valid = |answer: &CheckReply| match answer {
+            CheckReply::Reply { status, .. } => (200..300).contains(status),
+            CheckReply::Resolved(there) => *there,
+            CheckReply::Media { .. } => true,
+            CheckReply::Failed(_) => false,
         };
         let (mut valid, mut invalid) = (Vec::new(), Vec::new());
         for (url, answer) in found.urls.iter().zip(answers) {

@@ -1,11 +1,11 @@
 //! `webhook` and `log`: somebody else's service is told of a request or an answer, and may judge and rewrite it.
 //! What the client sent in headers is never told, save the headers that the check names.
 
-use super::Made;
+use super::BuiltJudge;
 use crate::Direction;
-use crate::check::{Case, CheckError, Judge, Outcome, Step, Streaming};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, Streaming};
 use crate::content::{Content, Rewrite, Selection};
-use crate::outside::{Answer, Ask, Outgoing, REPLY, REPLY_WITH_BODY, Sign};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, REPLY_WITH_BODY, Sign};
 use crate::parameters::Parameters;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};
@@ -31,12 +31,12 @@ impl Hook {
         Some(Self { url: p.address(url_key)?, headers, forwarded, timeout_ms })
     }
 
-    fn outgoing(&self, case: &Case<'_>, most_reply: usize) -> Ask {
+    fn outgoing(&self, case: &Case<'_>, most_reply: usize) -> CheckQuery {
         let mut headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         headers.extend(forwarded(case, &self.forwarded, &self.headers));
         headers.retain(|(name, _)| !self.headers.iter().any(|(own, _)| own == name));
         headers.extend(self.headers.iter().cloned());
-        Ask::Call(Box::new(Outgoing {
+        CheckQuery::Call(Box::new(CheckRequest {
             method: Method::POST,
             url: self.url.clone(),
             headers,
@@ -165,13 +165,13 @@ struct Webhook {
     streams: bool,
 }
 
-pub(super) fn webhook(p: &Parameters<'_>) -> Made {
+pub(super) fn webhook(p: &Parameters<'_>) -> BuiltJudge {
     let streams = p.flag("streams", false);
     Some(Box::new(Webhook { hook: Hook::read(p, "webhookURL")?, streams }))
 }
 
 #[derive(Deserialize)]
-struct Reply {
+struct WebhookReply {
     verdict: Option<Value>,
     #[serde(rename = "transformedData")]
     transformed: Option<Transformed>,
@@ -194,17 +194,17 @@ impl Webhook {
             "responseData": reply, "requestContext": {"timeout": self.hook.timeout_ms}})
     }
 
-    fn error(&self, name: &str, message: String, reply: Option<&Value>) -> Step {
+    fn error(&self, name: &str, message: String, reply: Option<&Value>) -> JudgeStep {
         let data = self.data(false, reply, "The webhook gave no verdict");
-        Outcome::failed(CheckError::open(name, message)).with_data(data).into()
+        CheckOutcome::failed(CheckError::open(name, message)).with_data(data).into()
     }
 
-    fn judged(&self, case: &Case<'_>, body: &[u8]) -> Step {
+    fn judged(&self, case: &Case<'_>, body: &[u8]) -> JudgeStep {
         let Ok(value) = serde_json::from_slice::<Value>(body) else {
             return self.error("InvalidReply", "The webhook's reply is no JSON".into(), None);
         };
         // What is no object has neither a verdict nor a rewritten side.
-        let reply: Option<Reply> = serde_json::from_slice(body).ok();
+        let reply: Option<WebhookReply> = serde_json::from_slice(body).ok();
         let told = reply.as_ref().and_then(|r| r.verdict.as_ref()).and_then(Value::as_bool);
         let verdict = told.unwrap_or(false);
         let explanation = match told {
@@ -216,28 +216,28 @@ impl Webhook {
         let transformed = reply.and_then(|r| r.transformed);
         let side = transformed.and_then(|t| if case.is_input() { t.request } else { t.response });
         let Some(rewritten) = side.and_then(|s| s.json).filter(|j| j.get() != "null") else {
-            return Outcome::new(verdict, data).into();
+            return CheckOutcome::new(verdict, data).into();
         };
         if !rewritten.get().starts_with('{') {
             return self.error("InvalidReply", "The webhook's transformed body is no JSON object".into(), None);
         }
-        Outcome::rewriting(verdict, data, Some(Rewrite::Body(rewritten.get().to_owned().into()))).into()
+        CheckOutcome::rewriting(verdict, data, Some(Rewrite::Body(rewritten.get().to_owned().into()))).into()
     }
 }
 
 impl Judge for Webhook {
-    fn judge(&self, case: &Case<'_>) -> Step {
-        Step::Ask(vec![self.hook.outgoing(case, REPLY_WITH_BODY)])
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
+        JudgeStep::Ask(vec![self.hook.outgoing(case, REPLY_WITH_BODY)])
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         match answers.first() {
-            Some(Answer::Reply { status, body }) if (200..300).contains(status) => self.judged(case, body),
-            Some(Answer::Reply { status, body }) => {
+            Some(CheckReply::Reply { status, body }) if (200..300).contains(status) => self.judged(case, body),
+            Some(CheckReply::Reply { status, body }) => {
                 let reply = serde_json::from_slice::<Value>(&body[..body.len().min(REPLY)]).ok();
                 self.error("HttpError", format!("The webhook answered with status {status}"), reply.as_ref())
             }
-            Some(Answer::Failed(failure)) => self.error(failure.kind.name(), failure.message.clone(), None),
+            Some(CheckReply::Failed(failure)) => self.error(failure.kind.name(), failure.message.clone(), None),
             _ => self.error("Error", "The webhook gave no answer".into(), None),
         }
     }
@@ -259,26 +259,26 @@ impl Judge for Webhook {
 #[derive(Debug)]
 struct Log(Hook);
 
-pub(super) fn log(p: &Parameters<'_>) -> Made {
+pub(super) fn log(p: &Parameters<'_>) -> BuiltJudge {
     Some(Box::new(Log(Hook::read(p, "logURL")?)))
 }
 
 impl Judge for Log {
-    fn judge(&self, case: &Case<'_>) -> Step {
-        Step::Ask(vec![self.0.outgoing(case, REPLY)])
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
+        JudgeStep::Ask(vec![self.0.outgoing(case, REPLY)])
     }
 
-    fn read(&self, _: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, _: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let error = match answers.first() {
-            Some(Answer::Reply { status, .. }) if (200..300).contains(status) => {
-                return Outcome::new(true, json!({"message": "The log was delivered"})).into();
+            Some(CheckReply::Reply { status, .. }) if (200..300).contains(status) => {
+                return CheckOutcome::new(true, json!({"message": "The log was delivered"})).into();
             }
-            Some(Answer::Reply { status, .. }) => {
+            Some(CheckReply::Reply { status, .. }) => {
                 CheckError::open("HttpError", format!("The log's receiver answered with status {status}"))
             }
-            Some(Answer::Failed(failure)) => failure.into(),
+            Some(CheckReply::Failed(failure)) => failure.into(),
             _ => CheckError::open("Error", "The log's receiver gave no answer"),
         };
-        Outcome::failed(error).with_data(json!({"message": "The log was not delivered"})).into()
+        CheckOutcome::failed(error).with_data(json!({"message": "The log was not delivered"})).into()
     }
 }

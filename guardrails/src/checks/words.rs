@@ -4,8 +4,8 @@ mod stepping;
 
 pub(crate) use stepping::Stepping;
 
-use super::{Made, selection};
-use crate::check::{Case, Finder, Judge, Outcome, Seen, Step, Streaming, each_text, excerpt};
+use super::{BuiltJudge, selection};
+use crate::check::{Case, CheckOutcome, Finder, Judge, JudgeStep, ReplacedValues, Streaming, each_text, excerpt};
 use crate::content::Selection;
 use crate::parameters::Parameters;
 use crate::pattern::StepLimit;
@@ -94,7 +94,7 @@ impl Finder for WordFinder {
         Ok(self.automaton.find(input).map(|m| m.range()))
     }
 
-    fn replacement(&self, _: &str, _: Range<usize>, _: &mut Seen) -> String {
+    fn replacement(&self, _: &str, _: Range<usize>, _: &mut ReplacedValues) -> String {
         String::new()
     }
 
@@ -132,7 +132,7 @@ struct Contains {
     selection: Selection,
 }
 
-pub(super) fn contains(p: &Parameters<'_>) -> Made {
+pub(super) fn contains(p: &Parameters<'_>) -> BuiltJudge {
     let words = p.required_texts("words", MOST_WORDS);
     let operator = match p.choice("operator", &["any", "all", "none"]) {
         "all" => Operator::All,
@@ -150,7 +150,7 @@ pub(super) fn contains(p: &Parameters<'_>) -> Made {
 }
 
 impl Contains {
-    fn one(&self, text: &str) -> Outcome {
+    fn one(&self, text: &str) -> CheckOutcome {
         let words = &self.finder.words;
         let mut is_there = vec![false; words.len()];
         let mut left = words.len();
@@ -175,12 +175,12 @@ impl Contains {
         let explanation = format!("The check {outcome}: {} of {} words were found", found.len(), words.len());
         let data =
             json!({"explanation": explanation, "foundWords": found, "missingWords": missing, "operator": operator});
-        Outcome::new(verdict, data)
+        CheckOutcome::new(verdict, data)
     }
 }
 
 impl Judge for Contains {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         each_text(case, self.selection, true, |joined| self.one(&joined.text)).into()
     }
 
@@ -201,13 +201,13 @@ struct EndsWith {
     selection: Selection,
 }
 
-pub(super) fn ends_with(p: &Parameters<'_>) -> Made {
+pub(super) fn ends_with(p: &Parameters<'_>) -> BuiltJudge {
     let suffix = p.required_text("suffix").to_owned();
     Some(Box::new(EndsWith { suffix, not: p.flag("not", false), selection: selection(p, Selection::TEXT) }))
 }
 
 impl Judge for EndsWith {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let judge = |text: &str| {
             let ends =
                 text.ends_with(&self.suffix) || text.strip_suffix('.').is_some_and(|t| t.ends_with(&self.suffix));
@@ -215,7 +215,7 @@ impl Judge for EndsWith {
             let explanation = if ends { "The text ends so" } else { "The text does not end so" };
             let data = json!({"suffix": self.suffix, "not": self.not, "verdict": verdict, "explanation": explanation,
                 "textExcerpt": excerpt(text)});
-            Outcome::new(verdict, data)
+            CheckOutcome::new(verdict, data)
         };
         each_text(case, self.selection, false, |joined| judge(&joined.text)).into()
     }

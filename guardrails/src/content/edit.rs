@@ -1,6 +1,6 @@
 //! Texts put into the places of others, and members added to an object; every other byte stays as it came.
 
-use super::{Content, Kind, Place, Tape};
+use super::{Content, JsonKind, Tape, TextLocation};
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -49,8 +49,8 @@ pub(super) fn with_texts(content: &Content, texts: Vec<(usize, String)>) -> Byte
     for (at, text) in texts {
         let Some(part) = content.parts().get(at) else { continue };
         match &part.place {
-            Place { outer, inner: None } => edits.push((outer.clone(), quoted(&text))),
-            Place { outer, inner: Some(inner) } => {
+            TextLocation { outer, inner: None } => edits.push((outer.clone(), quoted(&text))),
+            TextLocation { outer, inner: Some(inner) } => {
                 let edit = (inner.clone(), quoted(&text));
                 match nested.iter_mut().find(|n| n.outer == *outer) {
                     Some(found) => found.edits.push(edit),
@@ -69,7 +69,7 @@ pub(super) fn with_texts(content: &Content, texts: Vec<(usize, String)>) -> Byte
 /// The object with one member more as its last; nothing where it is no object.
 pub(crate) fn with_last_member(body: &str, key: &str, value: &str) -> Option<String> {
     let tape = Tape::parse(body).ok()?;
-    let root = tape.root().filter(|r| r.kind() == Kind::Object)?;
+    let root = tape.root().filter(|r| r.kind() == JsonKind::Object)?;
     let close = root.span().end - 1;
     let comma = if root.members().next().is_some() { "," } else { "" };
     Some(splice(body, vec![(close..close, format!("{comma}{}:{value}", quoted(key)))]))

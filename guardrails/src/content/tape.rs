@@ -8,7 +8,7 @@ use std::ops::Range;
 const MOST_VALUES: usize = 4_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum JsonKind {
     Object,
     Array,
     Text,
@@ -17,8 +17,8 @@ pub(crate) enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Token {
-    kind: Kind,
+struct TapeToken {
+    kind: JsonKind,
     start: u32,
     end: u32,
     /// Index of the value behind this one and all within it.
@@ -28,12 +28,12 @@ struct Token {
 #[derive(Debug)]
 pub(crate) struct Tape<'t> {
     text: &'t str,
-    tokens: Vec<Token>,
+    tokens: Vec<TapeToken>,
 }
 
 /// A value on the tape.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node<'a> {
+pub(crate) struct TapeNode<'a> {
     tape: &'a Tape<'a>,
     at: usize,
 }
@@ -58,9 +58,9 @@ impl<'t> Tape<'t> {
         let (mut at, mut open) = (0, Vec::<usize>::new());
         while at < bytes.len() {
             let (kind, end) = match bytes[at] {
-                b'{' => (Kind::Object, at),
-                b'[' => (Kind::Array, at),
-                b'"' => (Kind::Text, text_end(bytes, at + 1)),
+                b'{' => (JsonKind::Object, at),
+                b'[' => (JsonKind::Array, at),
+                b'"' => (JsonKind::Text, text_end(bytes, at + 1)),
                 b'}' | b']' => {
                     let count = self.tokens.len() as u32;
                     if let Some(token) = open.pop().and_then(|o| self.tokens.get_mut(o)) {
@@ -76,14 +76,14 @@ impl<'t> Tape<'t> {
                 _ => {
                     let rest = &bytes[at..];
                     let length = rest.iter().position(|b| b" \t\n\r,]}".contains(b)).unwrap_or(rest.len());
-                    (Kind::Other, at + length)
+                    (JsonKind::Other, at + length)
                 }
             };
             if self.tokens.len() >= MOST_VALUES {
                 return Err("has too many values to be looked through");
             }
             let index = self.tokens.len();
-            self.tokens.push(Token { kind, start: at as u32, end: end as u32, after: index as u32 + 1 });
+            self.tokens.push(TapeToken { kind, start: at as u32, end: end as u32, after: index as u32 + 1 });
             if end == at {
                 open.push(index);
                 at += 1;
@@ -94,8 +94,8 @@ impl<'t> Tape<'t> {
         Ok(())
     }
 
-    pub(crate) fn root(&self) -> Option<Node<'_>> {
-        (!self.tokens.is_empty()).then_some(Node { tape: self, at: 0 })
+    pub(crate) fn root(&self) -> Option<TapeNode<'_>> {
+        (!self.tokens.is_empty()).then_some(TapeNode { tape: self, at: 0 })
     }
 }
 
@@ -110,12 +110,12 @@ fn text_end(bytes: &[u8], mut at: usize) -> usize {
     bytes.len()
 }
 
-impl<'a> Node<'a> {
-    fn token(&self) -> Token {
+impl<'a> TapeNode<'a> {
+    fn token(&self) -> TapeToken {
         self.tape.tokens[self.at]
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> JsonKind {
         self.token().kind
     }
 
@@ -130,33 +130,33 @@ impl<'a> Node<'a> {
     }
 
     pub(crate) fn is_null(&self) -> bool {
-        self.kind() == Kind::Other && self.raw() == "null"
+        self.kind() == JsonKind::Other && self.raw() == "null"
     }
 
     /// The values of an array; of an object its keys and values in turn.
-    fn children(self) -> impl Iterator<Item = Node<'a>> {
+    fn children(self) -> impl Iterator<Item = TapeNode<'a>> {
         let token = self.token();
         let (mut at, end) = (self.at + 1, token.after as usize);
-        let is_container = matches!(token.kind, Kind::Object | Kind::Array);
+        let is_container = matches!(token.kind, JsonKind::Object | JsonKind::Array);
         std::iter::from_fn(move || {
             if !is_container || at >= end {
                 return None;
             }
-            let child = Node { tape: self.tape, at };
+            let child = TapeNode { tape: self.tape, at };
             at = child.token().after as usize;
             Some(child)
         })
     }
 
     /// The values of an array; anything else has none.
-    pub(crate) fn elements(self) -> impl Iterator<Item = Node<'a>> {
-        let is_array = self.kind() == Kind::Array;
+    pub(crate) fn elements(self) -> impl Iterator<Item = TapeNode<'a>> {
+        let is_array = self.kind() == JsonKind::Array;
         self.children().take_while(move |_| is_array)
     }
 
     /// All members of an object, the same key perhaps twice.
-    pub(crate) fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Node<'a>)> {
-        let is_object = self.kind() == Kind::Object;
+    pub(crate) fn members(self) -> impl Iterator<Item = (Cow<'a, str>, TapeNode<'a>)> {
+        let is_object = self.kind() == JsonKind::Object;
         let mut children = self.children().take_while(move |_| is_object);
         std::iter::from_fn(move || {
             let (key, value) = (children.next()?, children.next()?);
@@ -165,18 +165,18 @@ impl<'a> Node<'a> {
     }
 
     /// Each value that stands under a key.
-    pub(crate) fn all<'k>(self, key: &'k str) -> impl Iterator<Item = Node<'a>> + use<'a, 'k> {
+    pub(crate) fn all<'k>(self, key: &'k str) -> impl Iterator<Item = TapeNode<'a>> + use<'a, 'k> {
         self.members().filter(move |(k, _)| *k == key).map(|(_, value)| value)
     }
 
     /// The last value under a key, which most readers take.
-    pub(crate) fn get(self, key: &str) -> Option<Node<'a>> {
+    pub(crate) fn get(self, key: &str) -> Option<TapeNode<'a>> {
         self.all(key).last()
     }
 
     /// The text of a string.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
-        (self.kind() == Kind::Text).then(|| self.decoded())
+        (self.kind() == JsonKind::Text).then(|| self.decoded())
     }
 
     fn decoded(self) -> Cow<'a, str> {

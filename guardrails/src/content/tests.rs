@@ -1,6 +1,6 @@
 //! Reading bodies: the flat list of values, and members that are added.
 
-use super::{Kind, Tape, splice, with_last_member};
+use super::{JsonKind, Tape, splice, with_last_member};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn values_are_walked_as_they_stand() {
     assert_eq!(keys, ["a", "a", "é", "n"]);
     let first: Vec<&str> = root.all("a").next().unwrap().elements().map(|n| n.raw()).collect();
     assert_eq!(first, ["1", r#""x\"y""#, r#"{"b": null}"#]);
-    assert_eq!(root.get("a").unwrap().kind(), Kind::Object, "the last of equals");
+    assert_eq!(root.get("a").unwrap().kind(), JsonKind::Object, "the last of equals");
     assert_eq!(root.get("é").unwrap().text().as_deref(), Some("é"));
     assert_eq!(root.get("n").unwrap().raw(), "-1.5e3");
     assert!(root.all("a").next().unwrap().elements().nth(2).unwrap().get("b").unwrap().is_null());
@@ -47,12 +47,12 @@ fn values() -> impl Strategy<Value = Value> {
 }
 
 /// The value that a node stands for, by walking.
-fn rebuilt(node: super::Node<'_>) -> Value {
+fn rebuilt(node: super::TapeNode<'_>) -> Value {
     match node.kind() {
-        Kind::Object => node.members().map(|(k, v)| (k.into_owned(), rebuilt(v))).collect(),
-        Kind::Array => node.elements().map(rebuilt).collect(),
-        Kind::Text => json!(node.text().unwrap()),
-        Kind::Other => serde_json::from_str(node.raw()).unwrap(),
+        JsonKind::Object => node.members().map(|(k, v)| (k.into_owned(), rebuilt(v))).collect(),
+        JsonKind::Array => node.elements().map(rebuilt).collect(),
+        JsonKind::Text => json!(node.text().unwrap()),
+        JsonKind::Other => serde_json::from_str(node.raw()).unwrap(),
     }
 }
 

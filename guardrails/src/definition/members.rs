@@ -19,14 +19,14 @@ pub(super) fn snake(key: &str) -> String {
     if out == "soft_deny200" { "soft_deny_200".to_owned() } else { out }
 }
 
-pub(super) struct Members<'v> {
+pub(super) struct ObjectMembers<'v> {
     map: Vec<(String, &'v Value)>,
     prefix: String,
     asked: RefCell<BTreeSet<&'static str>>,
     problems: &'v RefCell<Problems>,
 }
 
-impl<'v> Members<'v> {
+impl<'v> ObjectMembers<'v> {
     pub(super) fn read(map: &'v Map<String, Value>, problems: &'v RefCell<Problems>, prefix: &str) -> Self {
         let mut out: Vec<(String, &Value)> = Vec::with_capacity(map.len());
         for (key, value) in map {

@@ -1,8 +1,8 @@
 //! Guardrails in each of their written forms, and each refusal with the check and the field that it names.
 
-use super::{Entry, Setup, raw_hooks, shorthand};
+use super::{CompileContext, ListedGuardrail, raw_hooks, shorthand};
 use crate::fixture::compile;
-use crate::{Direction, HookType, Problem, StreamMode, stream_mode};
+use crate::{Direction, GuardrailProblem, HookType, StreamMode, stream_mode};
 use gateway_domain::egress::Trusted;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, LazyLock};
@@ -13,15 +13,15 @@ fn none(_: &str) -> Option<Map<String, Value>> {
 
 static NOBODY: LazyLock<Trusted> = LazyLock::new(Trusted::default);
 
-fn setup() -> Setup<'static> {
-    Setup { credentials: &none, trusted: &NOBODY }
+fn setup() -> CompileContext<'static> {
+    CompileContext { credentials: &none, trusted: &NOBODY }
 }
 
 /// A check as it is written, and how the problem begins.
-type Refusal = (Value, &'static str);
+type RefusedCheck = (Value, &'static str);
 
 /// Checks of texts that are refused.
-fn refusals_of_texts() -> Vec<Refusal> {
+fn refusals_of_texts() -> Vec<RefusedCheck> {
     let long = "a".repeat(70_000);
     let many = vec!["a"; 10_001];
     vec![
@@ -87,7 +87,7 @@ fn refusals_of_texts() -> Vec<Refusal> {
 }
 
 /// Checks that ask outside and are refused.
-fn refusals_of_outside() -> Vec<Refusal> {
+fn refusals_of_outside() -> Vec<RefusedCheck> {
     vec![
         (
             json!({"id": "webhook", "parameters": {"webhookURL": "ftp://a"}}),
@@ -145,7 +145,7 @@ fn refusals_of_outside() -> Vec<Refusal> {
 }
 
 /// Checks that are refused for their ids or their form, and checks of requests.
-fn refusals_of_forms() -> Vec<Refusal> {
+fn refusals_of_forms() -> Vec<RefusedCheck> {
     vec![
         (json!({"id": "nothing"}), "check `default.nothing` is not a check that this gateway knows"),
         (json!({"id": "acme.scan"}), "check `acme.scan` is not a check that this gateway knows"),
@@ -190,7 +190,7 @@ fn refusals_name_check_and_field() {
     let all = [refusals_of_texts(), refusals_of_outside(), refusals_of_forms()].concat();
     for (check, expected) in all {
         let problems = compile(&json!([check]), &json!({})).expect_err(&check.to_string());
-        let told: Vec<String> = problems.iter().map(Problem::to_string).collect();
+        let told: Vec<String> = problems.iter().map(GuardrailProblem::to_string).collect();
         assert!(told.iter().any(|t| t.starts_with(expected)), "{expected}\nwas {told:?}");
         assert!(told.iter().all(|t| t.len() < 2_000));
     }
@@ -284,10 +284,10 @@ fn modes_follow_the_checks() {
     assert_eq!(stream_mode([&beside]), None);
 }
 
-fn inline(entry: &Entry) -> &Arc<crate::Guardrail> {
+fn inline(entry: &ListedGuardrail) -> &Arc<crate::Guardrail> {
     match entry {
-        Entry::Inline(guardrail) => guardrail,
-        Entry::Saved(slug) => panic!("saved {slug}"),
+        ListedGuardrail::Inline(guardrail) => guardrail,
+        ListedGuardrail::Saved(slug) => panic!("saved {slug}"),
     }
 }
 
@@ -298,7 +298,7 @@ fn raw_hooks_are_read_in_both_casings() {
         {"id": "h", "checks": [{"id": "default.notNull"}], "deny": true, "onFail": {"feedback": {"value": -1}}, "softDeny200": true},
         {"type": "mutator", "checks": [{"id": "addPrefix", "parameters": {"prefix": "p"}}], "sequential": true}]);
     let entries = raw_hooks(&list, Direction::Input, &setup()).unwrap();
-    assert!(matches!(&entries[0], Entry::Saved(slug) if slug == "my-slug"));
+    assert!(matches!(&entries[0], ListedGuardrail::Saved(slug) if slug == "my-slug"));
     let second = inline(&entries[1]);
     assert!(
         second.id() == "h"
@@ -325,8 +325,8 @@ fn the_short_form_is_slugs_and_checks() {
         "other": {"id": "default.notNull"}, "deny": true, "async": false, "onSuccess": {"feedback": {"value": 1}},
         "guardrail_version_id": "v", "stream": "hold"}, {"id": "saved-one"}]);
     let entries = shorthand(&list, Direction::Output, HookType::Guardrail, &setup()).unwrap();
-    assert!(matches!(&entries[0], Entry::Saved(slug) if slug == "my-slug"));
-    assert!(matches!(&entries[2], Entry::Saved(slug) if slug == "saved-one"));
+    assert!(matches!(&entries[0], ListedGuardrail::Saved(slug) if slug == "my-slug"));
+    assert!(matches!(&entries[2], ListedGuardrail::Saved(slug) if slug == "saved-one"));
     let guardrail = inline(&entries[1]);
     let ids: Vec<&str> = guardrail.checks().iter().map(|c| c.id()).collect();
     assert_eq!(ids, ["default.contains", "default.notNull"]);

@@ -1,13 +1,13 @@
 //! Guardrails as a whole: order, denial, errors, rewrites, results and their place in answers.
 
-use super::{Run, Subject, Timing, Verdict};
+use super::{GuardrailSubject, Run, Timing, Verdict};
 use crate::content::Selection;
 use crate::fixture::{
     NOW, answer, chat, completion, guardrail, hook, judge, outgoing, reply, request, run, subject, text_of,
 };
-use crate::outside::{Answer, Failure, FailureKind};
+use crate::outside::{CheckReply, FailureKind, QueryFailure};
 use crate::results::{HookResult, HookResults, SoftDenial, denial, header_value, soft_denial, with_results};
-use crate::{Content, Direction, Shape};
+use crate::{BodyShape, Content, Direction};
 use gateway_domain::{Dialect, Timestamp};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -109,10 +109,10 @@ fn results_are_the_last_key_and_move_nothing() {
 #[test]
 fn soft_denials_read_as_answers() {
     for (shape, pointer, finish) in [
-        (Shape::Chat, "/choices/0/message/content", ("/choices/0/finish_reason", "stop")),
-        (Shape::Messages, "/content/0/text", ("/stop_reason", "end_turn")),
-        (Shape::Responses, "/output/0/content/0/text", ("/status", "completed")),
-        (Shape::Completions, "/choices/0/text", ("/choices/0/finish_reason", "stop")),
+        (BodyShape::Chat, "/choices/0/message/content", ("/choices/0/finish_reason", "stop")),
+        (BodyShape::Messages, "/content/0/text", ("/stop_reason", "end_turn")),
+        (BodyShape::Responses, "/output/0/content/0/text", ("/status", "completed")),
+        (BodyShape::Completions, "/choices/0/text", ("/choices/0/finish_reason", "stop")),
     ] {
         let denied = SoftDenial { shape, model: "m", id: "1", created_secs: 5 };
         let body: Value = serde_json::from_slice(&soft_denial(denied, &HookResults::default()).unwrap()).unwrap();
@@ -120,7 +120,7 @@ fn soft_denials_read_as_answers() {
         assert_eq!(body.pointer(finish.0).unwrap(), finish.1);
         assert_eq!(body["model"], "m");
     }
-    let denied = SoftDenial { shape: Shape::Embeddings, model: "m", id: "1", created_secs: 5 };
+    let denied = SoftDenial { shape: BodyShape::Embeddings, model: "m", id: "1", created_secs: 5 };
     assert!(soft_denial(denied, &HookResults::default()).is_none());
     let wants = |soft| guardrail(&json!([failing()]), &json!({"deny": true, "soft_deny_200": soft}));
     assert!(judge(&[wants(true)], chat("a")).soft_deny_200);
@@ -225,7 +225,7 @@ fn every_choice_and_every_call_is_judged() {
     let call = |arguments: &str| {
         answer(
             &json!({"choices": [{"message": {"content": null, "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}}]}),
-            Shape::Chat,
+            BodyShape::Chat,
         )
     };
     for (arguments, verdict) in [
@@ -257,22 +257,22 @@ fn bodies_that_are_passed_through_are_judged_and_never_changed() {
         json!({"input": [{"role": "user", "content": "bad"}]}),
     ] {
         assert_eq!(
-            judge(std::slice::from_ref(&forbid), request(&body, Shape::Unknown)).verdict,
+            judge(std::slice::from_ref(&forbid), request(&body, BodyShape::Unknown)).verdict,
             Verdict::Deny,
             "{body}"
         );
     }
     let body = json!({"candidates": [{"content": {"parts": [{"text": "bad"}]}}]});
-    assert_eq!(judge(&[forbid], answer(&body, Shape::Unknown)).verdict, Verdict::Deny);
+    assert_eq!(judge(&[forbid], answer(&body, BodyShape::Unknown)).verdict, Verdict::Deny);
     let redact = guardrail(&json!([replacing("bad", "x")]), &json!({}));
-    let judged = judge(&[redact], request(&json!({"prompt": "bad"}), Shape::Unknown));
+    let judged = judge(&[redact], request(&json!({"prompt": "bad"}), BodyShape::Unknown));
     assert!(judged.rewritten.is_none());
     assert_eq!(
         (judged.verdict, hook(&judged, 0).checks[0].error.as_ref().unwrap().name.as_str()),
         (Verdict::Soft, "UnchangeableBody")
     );
     // Multipart: no text, and checks without text all the same.
-    let opaque = Content::new("--x".into(), Shape::Opaque, Direction::Input);
+    let opaque = Content::new("--x".into(), BodyShape::Opaque, Direction::Input);
     let metadata =
         guardrail(&json!([{"id": "requiredMetadataKeys", "parameters": {"metadataKeys": ["none"]}}]), &json!({}));
     assert_eq!(judge(&[metadata], opaque.clone()).verdict, Verdict::Soft);
@@ -319,9 +319,9 @@ fn async_guardrails_run_beside_and_change_nothing() {
 #[test]
 fn embeddings_are_rewritten_in_place_and_tokens_are_no_text() {
     let redact = || [guardrail(&json!([replacing("b", "x")]), &json!({}))];
-    let judged = judge(&redact(), request(&json!({"input": ["ab", "c"], "n": [1, 2]}), Shape::Embeddings));
+    let judged = judge(&redact(), request(&json!({"input": ["ab", "c"], "n": [1, 2]}), BodyShape::Embeddings));
     assert_eq!(text_of(&judged.rewritten.unwrap()), r#"{"input":["ax","c"],"n":[1,2]}"#);
-    let judged = judge(&redact(), request(&json!({"input": [1, 2, 3]}), Shape::Embeddings));
+    let judged = judge(&redact(), request(&json!({"input": [1, 2, 3]}), BodyShape::Embeddings));
     assert!(judged.rewritten.is_none() && hook(&judged, 0).checks[0].error.is_some());
 }
 
@@ -335,7 +335,7 @@ fn the_header_tells_both_sides() {
 #[test]
 fn busy_hosts_are_an_error_by_name() {
     let hook_of = json!([{"id": "webhook", "parameters": {"webhookURL": "https://a.example"}}]);
-    let busy = Answer::Failed(Failure { kind: FailureKind::Busy, message: "busy".into() });
-    let judged = run(&[guardrail(&hook_of, &json!({}))], Subject { ..subject(chat("a")) }, &|_| busy.clone());
+    let busy = CheckReply::Failed(QueryFailure { kind: FailureKind::Busy, message: "busy".into() });
+    let judged = run(&[guardrail(&hook_of, &json!({}))], GuardrailSubject { ..subject(chat("a")) }, &|_| busy.clone());
     assert_eq!(hook(&judged, 0).checks[0].error.as_ref().unwrap().name, "Busy");
 }

@@ -103,15 +103,15 @@ pub fn credential_fields(namespace: &str) -> Option<Vec<CredentialField>> {
 
 /// Credentials as a check uses them. Their values are never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Credentials(BTreeMap<&'static str, String>);
+pub struct CheckCredentials(BTreeMap<&'static str, String>);
 
-impl std::fmt::Debug for Credentials {
+impl std::fmt::Debug for CheckCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
-impl Credentials {
+impl CheckCredentials {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

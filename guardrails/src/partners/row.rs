@@ -1,11 +1,11 @@
 //! A partner's check as a row: where to ask, with what, and how to read the reply. One check type serves all rows.
 
 use super::template::Fill;
-use super::{Credentials, MadePartner};
-use crate::check::{Case, CheckError, Judge, Outcome, Step, Streaming};
+use super::{CheckCredentials, MadePartner};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, Streaming};
 use crate::checks::{forwarded, selection};
 use crate::content::{Rewrite, Selection};
-use crate::outside::{Answer, Ask, Outgoing, REPLY, Sign};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const MOST_CALLS: usize = 32;
 const MOST_DATA: usize = 16 * 1024;
 
 /// The table. A test holds that it can be read and that every row is sound.
-pub(super) static ROWS: LazyLock<Vec<Row>> =
+pub(super) static ROWS: LazyLock<Vec<PartnerRow>> =
     LazyLock::new(|| serde_json::from_str(include_str!("../../data/partners.json")).unwrap_or_default());
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum Per {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Row {
+pub(super) struct PartnerRow {
     pub(super) id: String,
     /// `i`, `o` or `io`.
     pub(super) hooks: String,
@@ -126,9 +126,9 @@ struct Spans {
     kind: Option<String>,
 }
 
-pub(super) fn compile(row: &'static Row, p: &Parameters<'_>, saved: Option<&Map<String, Value>>) -> MadePartner {
+pub(super) fn compile(row: &'static PartnerRow, p: &Parameters<'_>, saved: Option<&Map<String, Value>>) -> MadePartner {
     let specs = row.credentials.iter().map(|(n, s)| (n.as_str(), s.as_str()));
-    let credentials = Credentials::read(specs, p, saved);
+    let credentials = CheckCredentials::read(specs, p, saved);
     let mode = credentials.get("azureAuthMode");
     if mode == Some("apiKey") && credentials.get("apiKey").is_none() {
         p.problem("credentials.apiKey", "is required with `azureAuthMode` apiKey");
@@ -150,7 +150,7 @@ pub(super) fn compile(row: &'static Row, p: &Parameters<'_>, saved: Option<&Map<
 }
 
 /// Parameters by their specification: `bool=false`, `text*`, `texts`, `number=0.5`, `one(a|b)`, `object`.
-fn read_params(row: &'static Row, p: &Parameters<'_>) -> Map<String, Value> {
+fn read_params(row: &'static PartnerRow, p: &Parameters<'_>) -> Map<String, Value> {
     let mut out = Map::new();
     for (name, spec) in &row.params {
         let (spec, default) = spec.split_once('=').map_or((spec.as_str(), None), |(s, d)| (s, Some(d)));
@@ -193,8 +193,8 @@ fn wrong(spec: &str, value: &Value) -> Option<String> {
 
 #[derive(Debug)]
 struct RowCheck {
-    row: &'static Row,
-    credentials: Credentials,
+    row: &'static PartnerRow,
+    credentials: CheckCredentials,
     params: Map<String, Value>,
     timeout_ms: u32,
     selection: Selection,
@@ -210,7 +210,7 @@ struct About {
 }
 
 /// What a reply says.
-struct Read {
+struct ReplyVerdict {
     fails: bool,
     data: Map<String, Value>,
     texts: Vec<(usize, String)>,
@@ -230,7 +230,7 @@ impl RowCheck {
         filled.map(|(part, text)| About { parts: vec![part], texts: vec![text] }).collect()
     }
 
-    fn outgoing(&self, case: &Case<'_>, about: &About) -> Result<Ask, CheckError> {
+    fn outgoing(&self, case: &Case<'_>, about: &About) -> Result<CheckQuery, CheckError> {
         let fill = Fill { case, credentials: &self.credentials, params: &self.params, texts: &about.texts };
         let unset = || CheckError::open("Error", "The check's address lacks a credential");
         let url = fill.interpolated(&self.row.url, |v| encoded(&v)).ok_or_else(unset)?;
@@ -258,7 +258,7 @@ impl RowCheck {
                 headers.push((name, value));
             }
         }
-        Ok(Ask::Call(Box::new(Outgoing {
+        Ok(CheckQuery::Call(Box::new(CheckRequest {
             method: Method::POST,
             url,
             headers,
@@ -276,13 +276,13 @@ impl RowCheck {
         name.is_none_or(|n| self.params.get(n) == Some(&Value::Bool(true)))
     }
 
-    fn read_one(&self, case: &Case<'_>, about: &About, answer: &Answer) -> Result<Read, CheckError> {
+    fn read_one(&self, case: &Case<'_>, about: &About, answer: &CheckReply) -> Result<ReplyVerdict, CheckError> {
         let body = match answer {
-            Answer::Reply { status, body } if (200..300).contains(status) => body,
-            Answer::Reply { status, .. } => {
+            CheckReply::Reply { status, body } if (200..300).contains(status) => body,
+            CheckReply::Reply { status, .. } => {
                 return Err(CheckError::open("HttpError", format!("The service answered with status {status}")));
             }
-            Answer::Failed(failure) => return Err(failure.into()),
+            CheckReply::Failed(failure) => return Err(failure.into()),
             _ => return Err(CheckError::open("Error", "The service gave no answer")),
         };
         let reply: Value = serde_json::from_slice(body)
@@ -307,8 +307,8 @@ impl RowCheck {
             data.extend(value.map(|v| (name.clone(), v.clone())));
         }
         match self.rewritten(case, about, &reply) {
-            Some(texts) => Ok(Read { fails, data, texts }),
-            None => Ok(Read { fails: true, data, texts: Vec::new() }),
+            Some(texts) => Ok(ReplyVerdict { fails, data, texts }),
+            None => Ok(ReplyVerdict { fails: true, data, texts: Vec::new() }),
         }
     }
 
@@ -472,7 +472,7 @@ struct Masked {
 }
 
 impl Judge for RowCheck {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
         }
@@ -485,12 +485,12 @@ impl Judge for RowCheck {
                 .into();
         }
         match about.iter().map(|a| self.outgoing(case, a)).collect::<Result<Vec<_>, _>>() {
-            Ok(asks) => Step::Ask(asks),
+            Ok(asks) => JudgeStep::Ask(asks),
             Err(error) => error.into(),
         }
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let (mut texts, mut told, mut fails) = (Vec::new(), Map::new(), false);
         for (about, answer) in self.about(case).iter().zip(answers) {
             match self.read_one(case, about, answer) {
@@ -514,7 +514,7 @@ impl Judge for RowCheck {
         };
         told.insert("explanation".into(), Value::from(explanation));
         let rewrite = (!texts.is_empty()).then_some(Rewrite::Texts(texts));
-        Outcome::rewriting(!fails, Value::Object(told), rewrite).into()
+        CheckOutcome::rewriting(!fails, Value::Object(told), rewrite).into()
     }
 
     fn rewrites(&self) -> bool {

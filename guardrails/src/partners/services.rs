@@ -4,14 +4,14 @@ mod acuvity;
 mod bedrock;
 mod search;
 
-use super::{Credentials, MadePartner};
+use super::{CheckCredentials, MadePartner};
 use crate::check::{CheckError, Judge};
-use crate::outside::Answer;
+use crate::outside::CheckReply;
 use crate::parameters::Parameters;
 use serde_json::{Map, Value};
 
 /// What makes the check of a service from its parameters and credentials.
-type MakeService = fn(&Parameters<'_>, &Credentials) -> Option<Box<dyn Judge>>;
+type MakeService = fn(&Parameters<'_>, &CheckCredentials) -> Option<Box<dyn Judge>>;
 
 pub(super) struct Service {
     pub(super) id: &'static str,
@@ -59,21 +59,21 @@ pub(super) static SERVICES: &[Service] = &[
 
 pub(super) fn compile(id: &str, p: &Parameters<'_>, saved: Option<&Map<String, Value>>) -> Option<MadePartner> {
     let service = SERVICES.iter().find(|s| s.id.eq_ignore_ascii_case(id))?;
-    let credentials = Credentials::read(service.credentials.iter().copied(), p, saved);
+    let credentials = CheckCredentials::read(service.credentials.iter().copied(), p, saved);
     let judge = (service.make)(p, &credentials);
     Some(MadePartner { judge, input: service.input, output: service.output })
 }
 
 /// The JSON of a reply of status 2xx.
-fn json_of(answer: Option<&Answer>) -> Result<Value, CheckError> {
+fn json_of(answer: Option<&CheckReply>) -> Result<Value, CheckError> {
     match answer {
-        Some(Answer::Reply { status, body }) if (200..300).contains(status) => {
+        Some(CheckReply::Reply { status, body }) if (200..300).contains(status) => {
             serde_json::from_slice(body).map_err(|_| CheckError::open("InvalidReply", "The service's reply is no JSON"))
         }
-        Some(Answer::Reply { status, .. }) => {
+        Some(CheckReply::Reply { status, .. }) => {
             Err(CheckError::open("HttpError", format!("The service answered with status {status}")))
         }
-        Some(Answer::Failed(failure)) => Err(failure.into()),
+        Some(CheckReply::Failed(failure)) => Err(failure.into()),
         _ => Err(CheckError::open("Error", "The service gave no answer")),
     }
 }

@@ -1,7 +1,7 @@
 //! JSON with places in it: `$text`, `{param.x}`, `{cred.x}`, and one value for requests and another for answers. What
 //! has no value drops its key.
 
-use super::Credentials;
+use super::CheckCredentials;
 use crate::check::Case;
 use crate::content::Content;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// What a template is filled from.
 pub(super) struct Fill<'a> {
     pub(super) case: &'a Case<'a>,
-    pub(super) credentials: &'a Credentials,
+    pub(super) credentials: &'a CheckCredentials,
     pub(super) params: &'a Map<String, Value>,
     /// The texts that one call is about.
     pub(super) texts: &'a [String],

@@ -15,7 +15,7 @@ use super::services::SERVICES;
 use super::{credential_fields, namespaces};
 use crate::content::Selection;
 use crate::fixture::{chat, compile, completion, hook, run, subject};
-use crate::outside::{Answer, Ask, Failure, FailureKind};
+use crate::outside::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::{Guardrail, Judged};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -32,13 +32,13 @@ struct Case {
     text: String,
     #[serde(default)]
     request: Value,
-    reply: Reply,
+    reply: RecordedReply,
     #[serde(default)]
     result: Value,
 }
 
 #[derive(Clone, Deserialize, Serialize)]
-struct Reply {
+struct RecordedReply {
     status: u16,
     body: Value,
 }
@@ -58,7 +58,7 @@ fn judged(case: &Case, guardrail: Guardrail) -> (Judged, Value) {
     let content = if case.hook == "input" { chat(&case.text) } else { completion(&[case.text.as_str()]) };
     let sent = RefCell::new(Value::Null);
     let judged = run(&[Arc::new(guardrail)], subject(content), &|ask| {
-        let Ask::Call(out) = ask else { panic!("{ask:?}") };
+        let CheckQuery::Call(out) = ask else { panic!("{ask:?}") };
         let headers: Map<String, Value> =
             out.headers.iter().map(|(n, v)| (n.to_string(), json!(v.to_str().unwrap()))).collect();
         let body: Value = serde_json::from_slice(&out.body).unwrap();
@@ -67,17 +67,16 @@ fn judged(case: &Case, guardrail: Guardrail) -> (Judged, Value) {
             told["sign"] = json!(format!("{:?}", out.sign));
         }
         sent.replace(told);
-        Answer::Reply { status: case.reply.status, body: case.reply.body.to_string().into() }
+        CheckReply::Reply { status: case.reply.status, body: case.reply.body.to_string().into() }
     });
     (judged, sent.into_inner())
 }
 
 fn result(case: &Case, judged: &Judged) -> Value {
     let check = &hook(judged, 0).checks[0];
-    let text = judged
-        .rewritten
-        .as_ref()
-        .map(|c| c.joined(Selection { scope: crate::content::Scope::AllMessages, ..Selection::TEXT })[0].text.clone());
+    let text = judged.rewritten.as_ref().map(|c| {
+        c.joined(Selection { scope: crate::content::MessageScope::AllMessages, ..Selection::TEXT })[0].text.clone()
+    });
     let mut told = json!({"verdict": check.verdict, "data": check.data});
     if let Some(error) = &check.error {
         told["error"] = json!({"name": error.name, "message": error.message});
@@ -140,7 +139,7 @@ fn every_check_has_its_cases() {
 #[test]
 fn rows_are_sound() {
     let table: Vec<Value> = serde_json::from_str(include_str!("../../data/partners.json")).unwrap();
-    let parsed: Result<Vec<super::row::Row>, _> = serde_json::from_str(include_str!("../../data/partners.json"));
+    let parsed: Result<Vec<super::row::PartnerRow>, _> = serde_json::from_str(include_str!("../../data/partners.json"));
     assert_eq!(parsed.map(|r| r.len()).map_err(|e| e.to_string()), Ok(table.len()));
     assert_eq!((ROWS.len(), ROWS.len() + SERVICES.len()), (44, 48));
     let mut ids: Vec<&str> = ROWS.iter().map(|r| r.id.as_str()).chain(SERVICES.iter().map(|s| s.id)).collect();
@@ -164,9 +163,9 @@ fn rows_are_sound() {
 #[test]
 fn services_that_fail_are_errors() {
     let answers = [
-        (Answer::Reply { status: 500, body: "".into() }, "HttpError"),
-        (Answer::Reply { status: 200, body: "<html>".into() }, "InvalidReply"),
-        (Answer::Failed(Failure { kind: FailureKind::Timeout, message: "slow".into() }), "Timeout"),
+        (CheckReply::Reply { status: 500, body: "".into() }, "HttpError"),
+        (CheckReply::Reply { status: 200, body: "<html>".into() }, "InvalidReply"),
+        (CheckReply::Failed(QueryFailure { kind: FailureKind::Timeout, message: "slow".into() }), "Timeout"),
     ];
     for path in cases() {
         let case: Case = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -190,7 +189,7 @@ fn saved_credentials_are_used_and_own_ones_come_first() {
     let saved = json!({"apiKey": "saved", "domain": "saved.example"}).as_object().cloned();
     let lookup = |namespace: &str| if namespace == "pangea" { saved.clone() } else { None };
     let trusted = gateway_domain::egress::Trusted::default();
-    let setup = crate::definition::Setup { credentials: &lookup, trusted: &trusted };
+    let setup = crate::definition::CompileContext { credentials: &lookup, trusted: &trusted };
     for (own, key, host) in
         [(json!({}), "Bearer saved", "saved.example"), (json!({"apiKey": "own"}), "Bearer own", "saved.example")]
     {

@@ -4,14 +4,14 @@
 use super::{Groups, Pattern};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum TemplatePiece {
     Text(Box<str>),
     /// 0 is the whole match.
     Group(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReplacementTemplate(Vec<Piece>);
+pub(crate) struct ReplacementTemplate(Vec<TemplatePiece>);
 
 impl ReplacementTemplate {
     pub(crate) fn parse(text: &str, pattern: &Pattern) -> Self {
@@ -23,9 +23,9 @@ impl ReplacementTemplate {
             match group {
                 Some(group) => {
                     if !plain.is_empty() {
-                        pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
+                        pieces.push(TemplatePiece::Text(std::mem::take(&mut plain).into()));
                     }
-                    pieces.push(Piece::Group(group));
+                    pieces.push(TemplatePiece::Group(group));
                 }
                 None => plain.push('$'),
             }
@@ -33,22 +33,22 @@ impl ReplacementTemplate {
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain.into()));
+            pieces.push(TemplatePiece::Text(plain.into()));
         }
         Self(pieces)
     }
 
     /// Whether the groups of a match are needed, which cost more than its ends.
     pub(crate) fn has_groups(&self) -> bool {
-        self.0.iter().any(|p| matches!(p, Piece::Group(n) if *n > 0))
+        self.0.iter().any(|p| matches!(p, TemplatePiece::Group(n) if *n > 0))
     }
 
     pub(crate) fn expand(&self, text: &str, groups: &Groups) -> String {
         let mut out = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(plain) => out.push_str(plain),
-                Piece::Group(n) => {
+                TemplatePiece::Text(plain) => out.push_str(plain),
+                TemplatePiece::Group(n) => {
                     let range = groups.0.get(*n).cloned().flatten();
                     out.push_str(range.and_then(|r| text.get(r)).unwrap_or_default());
                 }

@@ -1,6 +1,6 @@
 //! Patterns against what Node finds, within their limits, and how they are refused.
 
-use super::{Flags, MatchReach, Pattern, ReplacementTemplate};
+use super::{MatchReach, Pattern, PatternFlags, ReplacementTemplate};
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
@@ -18,17 +18,17 @@ struct NodeCase {
     #[serde(default)]
     error: bool,
     #[serde(rename = "match")]
-    found: Option<Found>,
+    found: Option<ExpectedMatch>,
 }
 
 #[derive(Deserialize)]
-struct Found {
+struct ExpectedMatch {
     index: usize,
     groups: Vec<Option<String>>,
 }
 
 fn compile(pattern: &str) -> Pattern {
-    Pattern::compile(pattern, Flags::default()).unwrap()
+    Pattern::compile(pattern, PatternFlags::default()).unwrap()
 }
 
 /// Patterns that Node takes and we refuse: a look-behind without a bound reads the text again at every place.
@@ -48,7 +48,7 @@ fn patterns_find_what_node_finds() {
     let mut wrong = Vec::new();
     for case in &corpus.cases {
         let name = format!("/{}/{} on {:?}", case.pattern, case.flags, case.text);
-        let flags = Flags::parse(&case.flags).unwrap();
+        let flags = PatternFlags::parse(&case.flags).unwrap();
         let compiled = Pattern::compile(&case.pattern, flags);
         match (case.error, compiled) {
             // Names of properties are read without regard to case, and there are more of them.
@@ -95,16 +95,16 @@ fn bad_patterns_say_why() {
         ("(?<n>a)(?<n>b)", "names two groups `n`"),
         ("(?:a{1000}){1000}", "must compile to at most 1048576 bytes"),
     ] {
-        let bad = Pattern::compile(pattern, Flags::default()).expect_err(pattern);
+        let bad = Pattern::compile(pattern, PatternFlags::default()).expect_err(pattern);
         assert_eq!(bad.0, expected, "{pattern}");
     }
     let deep = format!("{}a{}", "(".repeat(51), ")".repeat(51));
-    assert!(Pattern::compile(&deep, Flags::default()).unwrap_err().0.contains("nest"), "depth");
-    assert!(Pattern::compile(&"a".repeat(super::LONGEST + 1), Flags::default()).is_err(), "length");
+    assert!(Pattern::compile(&deep, PatternFlags::default()).unwrap_err().0.contains("nest"), "depth");
+    assert!(Pattern::compile(&"a".repeat(super::LONGEST + 1), PatternFlags::default()).is_err(), "length");
     for (letters, expected) in [("gg", "names the flag `g` twice"), ("x", "has the unknown flag `x`")] {
-        assert_eq!(Flags::parse(letters).unwrap_err().0, expected);
+        assert_eq!(PatternFlags::parse(letters).unwrap_err().0, expected);
     }
-    assert!(Flags::parse("y").unwrap_err().0.contains("sticky"));
+    assert!(PatternFlags::parse("y").unwrap_err().0.contains("sticky"));
 }
 
 /// Patterns that take backtracking engines exponential or polynomial time, with a text that makes them.

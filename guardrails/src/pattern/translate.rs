@@ -3,13 +3,13 @@
 //! A character is a code point also without the flag `u`; patterns about halves of surrogate pairs are refused.
 
 use super::class::Set;
-use super::{BadPattern, Flags};
+use super::{BadPattern, PatternFlags};
 
 /// Groups within groups; the engines have a limit of their own that is close.
 const DEEPEST: usize = 50;
 const MOST_GROUPS: usize = 500;
 
-pub(super) struct Translated {
+pub(super) struct TranslatedPattern {
     pub(super) text: String,
     /// The text with groups that capture nothing, for a pattern that steps and refers to none of them.
     pub(super) without_groups: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Translated {
     pub(super) names: Vec<Option<Box<str>>>,
 }
 
-pub(super) fn translate(source: &str, flags: Flags) -> Result<Translated, BadPattern> {
+pub(super) fn translate(source: &str, flags: PatternFlags) -> Result<TranslatedPattern, BadPattern> {
     let chars: Vec<char> = source.chars().collect();
     let names = groups_of(&chars)?;
     let mut translator = Translator {
@@ -46,7 +46,7 @@ pub(super) fn translate(source: &str, flags: Flags) -> Result<Translated, BadPat
             without_groups = Some(translator.disjunction()?);
         }
     }
-    Ok(Translated { text, without_groups, stepwise: translator.stepwise, names })
+    Ok(TranslatedPattern { text, without_groups, stepwise: translator.stepwise, names })
 }
 
 fn bad(message: &str) -> BadPattern {
@@ -97,7 +97,7 @@ enum Term {
 }
 
 /// A character that is written in some way, or a class of them.
-enum Member {
+enum ClassMember {
     One(char),
     Many(Set),
 }
@@ -105,7 +105,7 @@ enum Member {
 struct Translator<'p> {
     chars: &'p [char],
     at: usize,
-    flags: Flags,
+    flags: PatternFlags,
     names: &'p [Option<Box<str>>],
     stepwise: bool,
     depth: usize,
@@ -351,8 +351,8 @@ impl Translator<'_> {
             _ => {}
         }
         match self.member_escape(false)? {
-            Member::One(c) => self.literal(c, out),
-            Member::Many(set) => set.write(out),
+            ClassMember::One(c) => self.literal(c, out),
+            ClassMember::Many(set) => set.write(out),
         }
         Ok(Term::Atom)
     }
@@ -396,18 +396,20 @@ impl Translator<'_> {
                 None
             };
             match (from, to) {
-                (Member::One(a), None) => set.add_range(a, a),
-                (Member::Many(a), None) => set.add(&a),
-                (Member::One(a), Some(Member::One(b))) if a <= b => set.add_range(a, b),
-                (Member::One(_), Some(Member::One(_))) => return Err(bad("has a range out of order in a class")),
+                (ClassMember::One(a), None) => set.add_range(a, a),
+                (ClassMember::Many(a), None) => set.add(&a),
+                (ClassMember::One(a), Some(ClassMember::One(b))) if a <= b => set.add_range(a, b),
+                (ClassMember::One(_), Some(ClassMember::One(_))) => {
+                    return Err(bad("has a range out of order in a class"));
+                }
                 _ if self.flags.unicode => return Err(bad("has a range with a class in it")),
                 (a, Some(b)) => {
                     // `[\w-a]` is the class, the hyphen and the letter.
                     set.add_range('-', '-');
                     for member in [a, b] {
                         match member {
-                            Member::One(c) => set.add_range(c, c),
-                            Member::Many(many) => set.add(&many),
+                            ClassMember::One(c) => set.add_range(c, c),
+                            ClassMember::Many(many) => set.add(&many),
                         }
                     }
                 }
@@ -421,52 +423,52 @@ impl Translator<'_> {
         Ok(())
     }
 
-    fn member(&mut self, c: char) -> Result<Member, BadPattern> {
-        if c == '\\' { self.member_escape(true) } else { Ok(Member::One(c)) }
+    fn member(&mut self, c: char) -> Result<ClassMember, BadPattern> {
+        if c == '\\' { self.member_escape(true) } else { Ok(ClassMember::One(c)) }
     }
 
     /// What an escape stands for; the backslash is taken.
-    fn member_escape(&mut self, in_class: bool) -> Result<Member, BadPattern> {
+    fn member_escape(&mut self, in_class: bool) -> Result<ClassMember, BadPattern> {
         let Some(c) = self.take() else { return Err(bad("ends in a backslash")) };
         let unicode = self.flags.unicode;
         Ok(match c {
-            'd' => Member::Many(Set::digits()),
-            'D' => Member::Many(Set::digits().negate()),
-            'w' => Member::Many(self.word()),
-            'W' => Member::Many(self.word().negate()),
-            's' => Member::Many(Set::space()),
-            'S' => Member::Many(Set::space().negate()),
-            'b' if in_class => Member::One('\u{8}'),
-            't' => Member::One('\t'),
-            'n' => Member::One('\n'),
-            'v' => Member::One('\u{b}'),
-            'f' => Member::One('\u{c}'),
-            'r' => Member::One('\r'),
-            'p' | 'P' if unicode => Member::Many(self.property(c == 'P')?),
+            'd' => ClassMember::Many(Set::digits()),
+            'D' => ClassMember::Many(Set::digits().negate()),
+            'w' => ClassMember::Many(self.word()),
+            'W' => ClassMember::Many(self.word().negate()),
+            's' => ClassMember::Many(Set::space()),
+            'S' => ClassMember::Many(Set::space().negate()),
+            'b' if in_class => ClassMember::One('\u{8}'),
+            't' => ClassMember::One('\t'),
+            'n' => ClassMember::One('\n'),
+            'v' => ClassMember::One('\u{b}'),
+            'f' => ClassMember::One('\u{c}'),
+            'r' => ClassMember::One('\r'),
+            'p' | 'P' if unicode => ClassMember::Many(self.property(c == 'P')?),
             'c' => match self.peek() {
                 Some(letter) if letter.is_ascii_alphabetic() || (in_class && !unicode && is_word(letter)) => {
                     self.at += 1;
-                    Member::One(char::from(letter as u8 % 32))
+                    ClassMember::One(char::from(letter as u8 % 32))
                 }
                 _ if unicode => return Err(bad("has an invalid escape `\\c`")),
                 _ => {
                     // The backslash is a character, the letter behind it the next.
                     self.at -= 1;
-                    Member::One('\\')
+                    ClassMember::One('\\')
                 }
             },
             'x' => self.hex(2, 'x')?,
             'u' => self.code_point()?,
             '0'..='7' if !unicode => {
                 self.at -= 1;
-                Member::One(self.octal())
+                ClassMember::One(self.octal())
             }
-            '0' if !self.peek().is_some_and(|d| d.is_ascii_digit()) => Member::One('\0'),
-            '-' if unicode && in_class => Member::One('-'),
+            '0' if !self.peek().is_some_and(|d| d.is_ascii_digit()) => ClassMember::One('\0'),
+            '-' if unicode && in_class => ClassMember::One('-'),
             c if unicode && !"^$\\.*+?()[]{}|/".contains(c) => {
                 return Err(BadPattern(format!("has an invalid escape `\\{c}`")));
             }
-            c => Member::One(c),
+            c => ClassMember::One(c),
         })
     }
 
@@ -495,18 +497,18 @@ impl Translator<'_> {
     }
 
     /// `\xHH`; with other characters behind it the letter stands for itself.
-    fn hex(&mut self, count: usize, letter: char) -> Result<Member, BadPattern> {
+    fn hex(&mut self, count: usize, letter: char) -> Result<ClassMember, BadPattern> {
         match self.digits(count) {
             Some(value) => {
                 self.at += count;
-                char::from_u32(value).map(Member::One).ok_or_else(|| bad("has half of a surrogate pair"))
+                char::from_u32(value).map(ClassMember::One).ok_or_else(|| bad("has half of a surrogate pair"))
             }
             None if self.flags.unicode => Err(BadPattern(format!("has an invalid escape `\\{letter}`"))),
-            None => Ok(Member::One(letter)),
+            None => Ok(ClassMember::One(letter)),
         }
     }
 
-    fn code_point(&mut self) -> Result<Member, BadPattern> {
+    fn code_point(&mut self) -> Result<ClassMember, BadPattern> {
         if self.flags.unicode && self.peek() == Some('{') {
             let rest = &self.chars[self.at + 1..];
             let end = rest.iter().position(|c| *c == '}').unwrap_or(0);
@@ -514,7 +516,7 @@ impl Translator<'_> {
             let value = u32::from_str_radix(&digits, 16).ok().filter(|_| !digits.starts_with('+'));
             let found = value.and_then(char::from_u32).ok_or_else(|| bad("has an invalid escape `\\u`"))?;
             self.at += end + 2;
-            return Ok(Member::One(found));
+            return Ok(ClassMember::One(found));
         }
         if let Some(high @ 0xd800..=0xdbff) = self.digits(4) {
             let before = self.at;
@@ -524,7 +526,7 @@ impl Translator<'_> {
             {
                 self.at += 4;
                 let value = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-                return char::from_u32(value).map(Member::One).ok_or_else(|| bad("has an invalid escape `\\u`"));
+                return char::from_u32(value).map(ClassMember::One).ok_or_else(|| bad("has an invalid escape `\\u`"));
             }
             self.at = before;
         }

@@ -1,15 +1,15 @@
 //! Holds the events of one stream until what they carry was judged, and lets them go in the order in which they came.
 //! Events are opaque; the caller says which texts they carry, and puts other texts in their places.
 
-use super::lane::{Failed, FlowingPiece, Lane, PushedPiece};
-use super::plan::{CheckAt, Plan, plan_of};
+use super::lane::{FlowingPiece, LaneFailure, PushedPiece, StreamLane};
+use super::plan::{CheckAt, LanePlan, plan_of};
 use super::{content_of_call, judge_tool_call};
 use crate::Direction;
-use crate::check::{Case, CheckError, Facts, Outcome, Step};
-use crate::content::{Content, Scan, Shape, quoted};
+use crate::check::{Case, CheckError, CheckOutcome, Facts, JudgeStep};
+use crate::content::{BodyShape, Content, Scan, quoted};
 use crate::engine::{Judged, Verdict};
 use crate::guardrail::{Check, Guardrail, StreamMode};
-use crate::outside::{Answer, Ask};
+use crate::outside::{CheckQuery, CheckReply};
 use crate::results::{CheckResult, ErrorResult, HookResult, HookRunResult, feedback};
 use gateway_domain::Timestamp;
 use serde_json::json;
@@ -39,7 +39,7 @@ pub enum LaneKind {
 
 /// Text that an event carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct LaneText {
     pub lane: LaneId,
     pub text: String,
 }
@@ -71,7 +71,7 @@ pub struct FlowingText {
 
 /// Why nothing more leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stop {
+pub struct GuardStop {
     pub guardrail: String,
     pub check: String,
     /// Every guardrail that denied wants its denial to read as an answer.
@@ -85,11 +85,11 @@ pub struct WindowAsk {
     pub id: usize,
     pub check: Arc<Check>,
     /// Positions count within [`Guard::answer`]'s answers.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<CheckQuery>,
 }
 
 #[derive(Debug)]
-struct Held<E> {
+struct BufferedEvent<E> {
     event: E,
     pieces: HeldPieces,
     /// Calls that are asked about before it may leave, by their lanes.
@@ -122,7 +122,7 @@ impl HeldPieces {
 
 /// A window that was asked about.
 #[derive(Debug)]
-struct Asked {
+struct PendingWindow {
     id: usize,
     lane: usize,
     at: CheckAt,
@@ -145,20 +145,20 @@ pub struct Guard<E> {
     guardrails: Vec<Arc<Guardrail>>,
     facts: Arc<Facts>,
     request: Option<Content>,
-    text: Plan,
-    reasoning: Plan,
-    call: Plan,
+    text: LanePlan,
+    reasoning: LanePlan,
+    call: LanePlan,
     /// Some check asks outside.
     asks_outside: bool,
-    lanes: Vec<Lane>,
+    lanes: Vec<StreamLane>,
     ids: Vec<LaneId>,
-    queue: VecDeque<Held<E>>,
+    queue: VecDeque<BufferedEvent<E>>,
     /// Lanes of calls that the next event waits for.
     calls: Vec<usize>,
-    asked: Vec<Asked>,
+    asked: Vec<PendingWindow>,
     next_id: usize,
     standings: Vec<Vec<CheckStanding>>,
-    stop: Option<Stop>,
+    stop: Option<GuardStop>,
     began: Timestamp,
 }
 
@@ -178,7 +178,7 @@ impl<E> Guard<E> {
         let standings = guardrails.iter().map(|g| vec![CheckStanding::default(); g.checks().len()]).collect();
         let plan = |scan| plan_of(&guardrails, scan);
         let (text, reasoning, call) = (plan(Scan::Text), plan(Scan::Reasoning), plan(Scan::Tool).asking());
-        let asks_outside = [&text, &reasoning, &call].into_iter().any(Plan::asks_outside);
+        let asks_outside = [&text, &reasoning, &call].into_iter().any(LanePlan::asks_outside);
         Some(Self {
             guardrails,
             facts,
@@ -200,7 +200,7 @@ impl<E> Guard<E> {
     }
 
     /// Takes an event and the texts that it carries. One without text waits for those before it.
-    pub fn push(&mut self, event: E, pieces: Vec<Piece>, now: Timestamp) {
+    pub fn push(&mut self, event: E, pieces: Vec<LaneText>, now: Timestamp) {
         if self.stop.is_some() {
             return;
         }
@@ -215,7 +215,7 @@ impl<E> Guard<E> {
             self.note(failed, now);
         }
         let calls = std::mem::take(&mut self.calls);
-        self.queue.push_back(Held { event, pieces: HeldPieces::Many(held), calls });
+        self.queue.push_back(BufferedEvent { event, pieces: HeldPieces::Many(held), calls });
     }
 
     /// Judges the only text of an event. `None`: nothing waits, and it may leave at once as it is. Else it is to be queued.
@@ -268,7 +268,7 @@ impl<E> Guard<E> {
     pub fn queue(&mut self, event: E, text: WaitingText) {
         if self.stop.is_none() {
             let calls = std::mem::take(&mut self.calls);
-            self.queue.push_back(Held { event, pieces: HeldPieces::One(text.0), calls });
+            self.queue.push_back(BufferedEvent { event, pieces: HeldPieces::One(text.0), calls });
         }
     }
 
@@ -336,7 +336,7 @@ impl<E> Guard<E> {
         for guardrail in judged.failed {
             let checks = self.guardrails[guardrail].checks();
             let check = checks.iter().position(|check| check.takes(Scan::Tool)).unwrap_or(0);
-            self.note(vec![Failed { at: CheckAt { guardrail, check }, error: None }], now);
+            self.note(vec![LaneFailure { at: CheckAt { guardrail, check }, error: None }], now);
         }
         self.ask_of_call(arguments, now);
         judged.arguments
@@ -358,7 +358,7 @@ impl<E> Guard<E> {
     }
 
     /// A guardrail that denies has failed: what waits is dropped.
-    pub fn stop(&self) -> Option<&Stop> {
+    pub fn stop(&self) -> Option<&GuardStop> {
         self.stop.as_ref()
     }
 
@@ -369,7 +369,7 @@ impl<E> Guard<E> {
 
     /// So much waits that nothing more should be read before something leaves.
     pub fn is_full(&self) -> bool {
-        self.lanes.iter().any(Lane::is_full)
+        self.lanes.iter().any(StreamLane::is_full)
     }
 
     /// The windows that outside checks want judged now, one at a time for each text.
@@ -385,11 +385,11 @@ impl<E> Guard<E> {
                     LaneKind::Text | LaneKind::Reasoning => content_of_text(&window.text),
                 };
                 let check = Arc::clone(&self.guardrails[window.at.guardrail].checks()[window.at.check]);
-                let asked = Asked { id: self.next_id, lane, at: window.at, content, check, began: now };
+                let asked = PendingWindow { id: self.next_id, lane, at: window.at, content, check, began: now };
                 self.next_id += 1;
                 match asked.check.judge.judge(&case(&asked, self.request.as_ref(), &self.facts, now)) {
-                    Step::Done(outcome) => self.settle(&asked, outcome, now),
-                    Step::Ask(asks) => {
+                    JudgeStep::Done(outcome) => self.settle(&asked, outcome, now),
+                    JudgeStep::Ask(asks) => {
                         out.push(WindowAsk { id: asked.id, check: Arc::clone(&asked.check), asks });
                         self.asked.push(asked);
                     }
@@ -404,17 +404,17 @@ impl<E> Guard<E> {
         if !self.asks_outside {
             return None;
         }
-        let due = self.lanes.iter().filter_map(Lane::due_ms).min();
+        let due = self.lanes.iter().filter_map(StreamLane::due_ms).min();
         due.map(|ms| Timestamp(ms.saturating_mul(1_000)))
     }
 
     /// The answers to the asks of a window, in their order.
-    pub fn answer(&mut self, id: usize, answers: &[Answer], now: Timestamp) {
+    pub fn answer(&mut self, id: usize, answers: &[CheckReply], now: Timestamp) {
         let Some(position) = self.asked.iter().position(|a| a.id == id) else { return };
         let asked = self.asked.swap_remove(position);
         let outcome = match asked.check.judge.read(&case(&asked, self.request.as_ref(), &self.facts, now), answers) {
-            Step::Done(outcome) => outcome,
-            Step::Ask(_) => CheckError::open("Error", "A window is asked about once").into(),
+            JudgeStep::Done(outcome) => outcome,
+            JudgeStep::Ask(_) => CheckError::open("Error", "A window is asked about once").into(),
         };
         self.settle(&asked, outcome, now);
     }
@@ -453,13 +453,13 @@ impl<E> Guard<E> {
                 LaneKind::Reasoning => &self.reasoning,
                 LaneKind::Call => &self.call,
             };
-            self.lanes.push(Lane::new(plan));
+            self.lanes.push(StreamLane::new(plan));
             return Some(self.lanes.len() - 1);
         }
         known
     }
 
-    fn settle(&mut self, asked: &Asked, outcome: Outcome, now: Timestamp) {
+    fn settle(&mut self, asked: &PendingWindow, outcome: CheckOutcome, now: Timestamp) {
         let standing = &mut self.standings[asked.at.guardrail][asked.at.check];
         standing.took_ms += (now.micros() - asked.began.micros()).max(0) / 1_000;
         let is_open = outcome.error.as_ref().is_some_and(|e| !e.closes && !asked.check.fail_on_error);
@@ -469,13 +469,13 @@ impl<E> Guard<E> {
         if outcome.verdict && outcome.rewrite.is_some() {
             // Windows overlap, and what came before has left.
             let error = CheckError::closed("UnchangeableBody", "A part of an answer that streams is not changed");
-            return self.note(vec![Failed { at: asked.at, error: Some(error) }], now);
+            return self.note(vec![LaneFailure { at: asked.at, error: Some(error) }], now);
         }
         if outcome.verdict || is_open {
             let failed = self.lanes[asked.lane].passed(asked.at, millis(now));
             self.note(failed, now);
         } else {
-            self.note(vec![Failed { at: asked.at, error: outcome.error }], now);
+            self.note(vec![LaneFailure { at: asked.at, error: outcome.error }], now);
         }
     }
 
@@ -483,13 +483,13 @@ impl<E> Guard<E> {
         for guardrail in 0..self.guardrails.len() {
             for check in 0..self.guardrails[guardrail].checks().len() {
                 let at = CheckAt { guardrail, check };
-                self.note(vec![Failed { at, error: Some(error.clone()) }], now);
+                self.note(vec![LaneFailure { at, error: Some(error.clone()) }], now);
             }
         }
     }
 
     /// Notes failures: of a guardrail that denies nothing leaves any more, else the check looks no further.
-    fn note(&mut self, mut failed: Vec<Failed>, now: Timestamp) {
+    fn note(&mut self, mut failed: Vec<LaneFailure>, now: Timestamp) {
         while let Some(failure) = failed.pop() {
             let at = failure.at;
             let guardrail = &self.guardrails[at.guardrail];
@@ -498,7 +498,7 @@ impl<E> Guard<E> {
             standing.error = failure.error;
             if guardrail.actions().deny {
                 let soft = self.stop.as_ref().is_none_or(|s| s.soft_deny_200) && guardrail.actions().soft_deny_200;
-                self.stop = Some(Stop {
+                self.stop = Some(GuardStop {
                     guardrail: guardrail.id().to_owned(),
                     check: guardrail.checks()[at.check].id().to_owned(),
                     soft_deny_200: soft,
@@ -518,14 +518,14 @@ fn content_of_text(text: &str) -> Content {
         "{{\"choices\":[{{\"index\":0,\"message\":{{\"role\":\"assistant\",\"content\":{}}}}}]}}",
         quoted(text)
     );
-    Content::new(body.into(), Shape::Chat, Direction::Output)
+    Content::new(body.into(), BodyShape::Chat, Direction::Output)
 }
 
 fn millis(now: Timestamp) -> i64 {
     now.micros() / 1_000
 }
 
-fn case<'a>(asked: &'a Asked, request: Option<&'a Content>, facts: &'a Facts, now: Timestamp) -> Case<'a> {
+fn case<'a>(asked: &'a PendingWindow, request: Option<&'a Content>, facts: &'a Facts, now: Timestamp) -> Case<'a> {
     Case {
         content: &asked.content,
         request,

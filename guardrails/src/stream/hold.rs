@@ -11,18 +11,18 @@ pub const MOST_HOLD: usize = 4 << 20;
 pub struct HoldLimit;
 
 #[derive(Debug)]
-pub struct Hold<E> {
+pub struct EventBuffer<E> {
     events: Vec<E>,
     bytes: usize,
 }
 
-impl<E> Default for Hold<E> {
+impl<E> Default for EventBuffer<E> {
     fn default() -> Self {
         Self { events: Vec::new(), bytes: 0 }
     }
 }
 
-impl<E> Hold<E> {
+impl<E> EventBuffer<E> {
     /// Takes an event of so many bytes. After an error nothing is held any more.
     pub fn push(&mut self, event: E, bytes: usize) -> Result<(), HoldLimit> {
         self.bytes = self.bytes.saturating_add(bytes);

@@ -1,9 +1,9 @@
 //! The text of one choice and kind as it comes: what has been judged, and what takes its place. Positions count the
 //! bytes that came; each piece of text belongs to the event that brought it.
 
-use super::plan::{CheckAt, How, Judging, Plan};
+use super::plan::{CheckAt, How, Judging, LanePlan};
 use super::redactor::{Decision, MOST_HELD, Scanner};
-use crate::check::{CheckError, Unit};
+use crate::check::{CheckError, TextUnit};
 use crate::checks::Stepping;
 use aho_corasick::automaton::StateID;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A check has failed on this lane.
 #[derive(Clone, Debug)]
-pub(super) struct Failed {
+pub(super) struct LaneFailure {
     pub(super) at: CheckAt,
     pub(super) error: Option<CheckError>,
 }
@@ -102,19 +102,19 @@ impl LaneStage {
         Self { judging: judging.clone(), work, is_off: false, waiting: VecDeque::new(), cursor: 0, has_redacted: false }
     }
 
-    fn fail(&self, error: Option<CheckError>) -> Failed {
-        Failed { at: self.judging.at, error }
+    fn fail(&self, error: Option<CheckError>) -> LaneFailure {
+        LaneFailure { at: self.judging.at, error }
     }
 
     /// Takes text and says what of it, and of what waited, is decided now.
-    fn feed(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<Vec<Decision>, Failed> {
+    fn feed(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<Vec<Decision>, LaneFailure> {
         if self.is_off {
             return Ok(if text.is_empty() { Vec::new() } else { vec![Decision::Pass(text.len())] });
         }
         match (&mut self.work, &self.judging.how) {
             (LaneWork::Scan(scanner), How::Redact(_)) => {
                 scanner.push(text);
-                scanner.decide(is_end).map_err(|limit| Failed { at: self.judging.at, error: Some(limit.into()) })
+                scanner.decide(is_end).map_err(|limit| LaneFailure { at: self.judging.at, error: Some(limit.into()) })
             }
             _ => {
                 let passed = self.feed_judge(text, is_end, now_ms)?;
@@ -124,13 +124,13 @@ impl LaneStage {
     }
 
     /// Feeds a stage that changes nothing, and says how many bytes pass now.
-    fn feed_judge(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<usize, Failed> {
+    fn feed_judge(&mut self, text: &str, is_end: bool, now_ms: i64) -> Result<usize, LaneFailure> {
         if self.is_off {
             return Ok(text.len());
         }
         let passes = match (&mut self.work, &self.judging.how) {
             (LaneWork::Scan(scanner), _) => {
-                let limit = |limit| Failed { at: self.judging.at, error: Some(CheckError::from(limit)) };
+                let limit = |limit| LaneFailure { at: self.judging.at, error: Some(CheckError::from(limit)) };
                 return scanner.forbid(text, is_end).map_err(limit)?.ok_or_else(|| self.fail(None));
             }
             (LaneWork::Read(reading), _) => return reading.read(text, is_end).ok_or_else(|| self.fail(None)),
@@ -153,10 +153,10 @@ impl LaneStage {
 }
 
 impl TextCount {
-    fn add(&mut self, unit: Unit, text: &str) {
+    fn add(&mut self, unit: TextUnit, text: &str) {
         match unit {
-            Unit::Sentences | Unit::Characters => self.count += crate::checks::count(unit, text),
-            Unit::Words => {
+            TextUnit::Sentences | TextUnit::Characters => self.count += crate::checks::count(unit, text),
+            TextUnit::Words => {
                 for c in text.chars() {
                     let is_word = !c.is_whitespace();
                     self.count += u64::from(is_word && !self.in_word);
@@ -177,7 +177,7 @@ struct ArrivedText {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct StreamLane {
     overlap: usize,
     window: usize,
     max_wait_ms: u32,
@@ -191,7 +191,7 @@ pub(super) struct Lane {
 }
 
 /// What is to be asked about next.
-pub(super) struct Window {
+pub(super) struct LaneWindow {
     pub(super) at: CheckAt,
     pub(super) text: String,
 }
@@ -199,13 +199,13 @@ pub(super) struct Window {
 /// A piece that waits, and what failed on it.
 pub(super) struct PushedPiece {
     pub(super) number: usize,
-    pub(super) failed: Vec<Failed>,
+    pub(super) failed: Vec<LaneFailure>,
 }
 
 /// A piece of which nothing is kept here, and what failed on it.
 pub(super) struct FlowingPiece {
     pub(super) range: Range<usize>,
-    pub(super) failed: Vec<Failed>,
+    pub(super) failed: Vec<LaneFailure>,
 }
 
 /// What takes the place of a piece; `None`: it stays as it came.
@@ -214,8 +214,8 @@ pub(super) struct Taken {
     pub(super) is_touched: bool,
 }
 
-impl Lane {
-    pub(super) fn new(plan: &Plan) -> Self {
+impl StreamLane {
+    pub(super) fn new(plan: &LanePlan) -> Self {
         let stages = |list: &[Judging]| list.iter().map(|j| LaneStage::new(j, plan.overlap)).collect();
         Self {
             overlap: plan.overlap,
@@ -231,7 +231,7 @@ impl Lane {
     }
 
     /// Takes a piece and gives its number. What fails is told; what failed without denying is to be switched off.
-    pub(super) fn push(&mut self, text: &str, now_ms: i64) -> (usize, Vec<Failed>) {
+    pub(super) fn push(&mut self, text: &str, now_ms: i64) -> (usize, Vec<LaneFailure>) {
         let range = self.came..self.came + text.len();
         self.came = range.end;
         self.pieces.push_back(ArrivedText { range: range.clone(), out: Some(String::new()), is_touched: false });
@@ -276,7 +276,7 @@ impl Lane {
         self.first + self.pieces.len() - 1
     }
 
-    fn feed_beside(&mut self, text: &str, is_end: bool, now_ms: i64) -> Vec<Failed> {
+    fn feed_beside(&mut self, text: &str, is_end: bool, now_ms: i64) -> Vec<LaneFailure> {
         let mut failed = Vec::new();
         for stage in &mut self.beside {
             match stage.feed_judge(text, is_end, now_ms) {
@@ -288,7 +288,7 @@ impl Lane {
     }
 
     /// The text is whole: what still waits is decided.
-    pub(super) fn end(&mut self, now_ms: i64) -> Vec<Failed> {
+    pub(super) fn end(&mut self, now_ms: i64) -> Vec<LaneFailure> {
         if self.is_ended {
             return Vec::new();
         }
@@ -305,7 +305,7 @@ impl Lane {
         mut text: Vec<TextStretch>,
         mut is_end: bool,
         now_ms: i64,
-        failed: &mut Vec<Failed>,
+        failed: &mut Vec<LaneFailure>,
     ) {
         for stage in &mut self.chain[from..] {
             let joined: String = text.iter().map(|s| s.text.as_str()).collect();
@@ -382,7 +382,7 @@ impl Lane {
     }
 
     /// A check that failed and does not deny lets everything pass from here on.
-    pub(super) fn switch_off(&mut self, at: CheckAt, now_ms: i64) -> Vec<Failed> {
+    pub(super) fn switch_off(&mut self, at: CheckAt, now_ms: i64) -> Vec<LaneFailure> {
         for stage in self.beside.iter_mut().filter(|s| s.judging.at == at) {
             stage.is_off = true;
         }
@@ -401,7 +401,7 @@ impl Lane {
     }
 
     /// What outside checks are to be asked now.
-    pub(super) fn windows(&mut self, now_ms: i64) -> Vec<Window> {
+    pub(super) fn windows(&mut self, now_ms: i64) -> Vec<LaneWindow> {
         let (overlap, is_ended) = (self.overlap, self.is_ended);
         let (window, max_wait_ms) = (self.window, i64::from(self.max_wait_ms));
         let mut out = Vec::new();
@@ -417,7 +417,7 @@ impl Lane {
             asking.passed -= before;
             asking.asked = Some(asking.text.len());
             asking.since_ms = None;
-            out.push(Window { at: stage.judging.at, text: asking.text.clone() });
+            out.push(LaneWindow { at: stage.judging.at, text: asking.text.clone() });
         }
         out
     }
@@ -433,7 +433,7 @@ impl Lane {
     }
 
     /// The window of a check passed.
-    pub(super) fn passed(&mut self, at: CheckAt, now_ms: i64) -> Vec<Failed> {
+    pub(super) fn passed(&mut self, at: CheckAt, now_ms: i64) -> Vec<LaneFailure> {
         let (overlap, is_ended) = (self.overlap, self.is_ended);
         // What passed, but for the end that the next window looks at again.
         let release = |asking: &mut Asking| {

@@ -1,6 +1,6 @@
 //! The order in which guardrails' checks look at a text that streams, the same for all texts of a kind. Knows no text.
 
-use crate::check::{Finder, Streaming, Unit};
+use crate::check::{Finder, Streaming, TextUnit};
 use crate::content::Scan;
 use crate::guardrail::{Guardrail, StreamPolicy};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) struct CheckAt {
 
 /// What a lane is made of, the same for each lane of a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LanePlan {
     pub(super) overlap: usize,
     pub(super) window: usize,
     pub(super) max_wait_ms: u32,
@@ -24,7 +24,7 @@ pub(super) struct Plan {
     pub(super) chain: Vec<Judging>,
 }
 
-impl Plan {
+impl LanePlan {
     pub(super) fn asks_outside(&self) -> bool {
         self.beside.iter().chain(&self.chain).any(|judging| matches!(judging.how, How::Outside))
     }
@@ -46,17 +46,17 @@ pub(super) struct Judging {
 pub(super) enum How {
     Forbid(Arc<dyn Finder>),
     Redact(Arc<dyn Finder>),
-    AtMost { unit: Unit, most: u64 },
+    AtMost { unit: TextUnit, most: u64 },
     Cased { upper: bool },
     Outside,
 }
 
 /// Judges stand beside each other on the text as it came; what rewrites stands in a chain, and with it all of a
 /// guardrail whose checks run one after another and rewrite.
-pub(super) fn plan_of(guardrails: &[Arc<Guardrail>], scan: Scan) -> Plan {
+pub(super) fn plan_of(guardrails: &[Arc<Guardrail>], scan: Scan) -> LanePlan {
     let policies = || guardrails.iter().map(|g| g.actions().stream);
     let largest = |pick: fn(StreamPolicy) -> usize, least: usize| policies().map(pick).max().unwrap_or(least);
-    let mut plan = Plan {
+    let mut plan = LanePlan {
         overlap: largest(|p| p.overlap, 1),
         window: policies().map(|p| p.window).min().unwrap_or(512),
         max_wait_ms: policies().map(|p| p.max_wait_ms).min().unwrap_or(1_000),

@@ -1,7 +1,7 @@
 //! A finder run over a text that comes in pieces. What is decided of it is what more text cannot change: so the finds
 //! are those of the whole text, as long as no match is longer than the overlap.
 
-use crate::check::{Finder, Seen};
+use crate::check::{Finder, ReplacedValues};
 use crate::pattern::StepLimit;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct Scanner {
     /// Decided text that matches may still look back at, then what is undecided.
     buffer: String,
     undecided: usize,
-    seen: Seen,
+    seen: ReplacedValues,
     /// A match touches the end and is longer than the overlap: not looked at again before the buffer is so long.
     wait_until: usize,
 }
@@ -39,7 +39,7 @@ impl Scanner {
     pub(super) fn new(finder: Arc<dyn Finder>, overlap: usize, forbids: bool) -> Self {
         let finds_nothing = forbids && finder.find("", 0).is_ok_and(|found| found.is_some());
         let (holds_all, buffer) = (finder.holds_all(overlap), String::new());
-        let seen = Seen::default();
+        let seen = ReplacedValues::default();
         Self { finder, overlap, forbids, finds_nothing, holds_all, buffer, undecided: 0, seen, wait_until: 0 }
     }
 

@@ -1,10 +1,10 @@
 //! Streams: what leaves is what the whole text would give, at every split; what is forbidden never leaves.
 
-use super::{Guard, Hold, HoldLimit, LaneId, LaneKind, MOST_HOLD, Piece, judge_tool_call};
+use super::{EventBuffer, Guard, HoldLimit, LaneId, LaneKind, LaneText, MOST_HOLD, judge_tool_call};
 use crate::content::Selection;
 use crate::engine::Verdict;
 use crate::fixture::{NOW, completion, facts, guardrail, hook, judge, outgoing, reply, subject};
-use crate::outside::{Answer, Failure, FailureKind};
+use crate::outside::{CheckReply, FailureKind, QueryFailure};
 use crate::{Guardrail, Run, Timing};
 use gateway_domain::Timestamp;
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ fn start(guardrails: &[Arc<Guardrail>]) -> Guard<usize> {
     Guard::new(guardrails, Arc::new(facts()), None, NOW).expect("some judge as the text flows")
 }
 
-fn piece(text: &str) -> Vec<Piece> {
-    vec![Piece { lane: LANE, text: text.to_owned() }]
+fn piece(text: &str) -> Vec<LaneText> {
+    vec![LaneText { lane: LANE, text: text.to_owned() }]
 }
 
 /// What came of a stream of one text.
@@ -144,7 +144,7 @@ fn only_what_may_become_a_match_is_held() {
 /// What is held leaves as it came; beyond the bound every check that wanted the whole fails.
 #[test]
 fn held_answers_leave_as_they_came_or_fail() {
-    let mut hold = Hold::default();
+    let mut hold = EventBuffer::default();
     assert_eq!((0..3).map(|n| hold.push(n, 10)).collect::<Vec<_>>(), vec![Ok(()); 3]);
     assert_eq!((hold.bytes(), hold.release(), hold.bytes()), (30, vec![0, 1, 2], 0));
     assert_eq!(hold.push(3, MOST_HOLD), Ok(()));
@@ -171,7 +171,7 @@ fn checks_look_at_the_kinds_of_text_that_they_name() {
         (json!(["reasoning"]), LANE, false),
     ] {
         let mut guard = start(&[rule(scan.clone())]);
-        guard.push(0, vec![Piece { lane, text: "bad".to_owned() }], NOW);
+        guard.push(0, vec![LaneText { lane, text: "bad".to_owned() }], NOW);
         guard.end(NOW);
         assert_eq!((guard.stop().is_some(), guard.take().len()), (stopped, usize::from(!stopped)), "{scan} {lane:?}");
     }
@@ -286,7 +286,7 @@ fn replacements_stand_in_the_event_of_the_first_character() {
 fn texts_are_judged_by_themselves_and_events_leave_in_order() {
     let words = check("contains", json!({"words": ["secret"], "operator": "none"}), json!({"deny": true}));
     let lane = |choice| LaneId { choice, ..LANE };
-    let said = |choice, text: &str| Piece { lane: lane(choice), text: text.to_owned() };
+    let said = |choice, text: &str| LaneText { lane: lane(choice), text: text.to_owned() };
     let mut guard = start(std::slice::from_ref(&words));
     guard.push(0, vec![said(0, "sec")], NOW);
     guard.push(1, vec![said(1, "ret and")], NOW);
@@ -313,7 +313,7 @@ fn outside(actions: Value) -> Arc<Guardrail> {
     check("pangea.textGuard", json!({"credentials": credentials, "failOnError": true}), actions)
 }
 
-fn verdict(detected: bool) -> Vec<Answer> {
+fn verdict(detected: bool) -> Vec<CheckReply> {
     vec![reply(200, &json!({"status": "Success", "result": {"detectors": {"x": {"detected": detected}}}}))]
 }
 
@@ -357,7 +357,7 @@ fn outside_checks_are_asked_about_windows() {
 
 #[test]
 fn outside_checks_cut_on_failure_and_on_errors_that_close() {
-    let down = vec![Answer::Failed(Failure { kind: FailureKind::Timeout, message: "slow".into() })];
+    let down = vec![CheckReply::Failed(QueryFailure { kind: FailureKind::Timeout, message: "slow".into() })];
     for (answers, stopped) in [(verdict(true), true), (down, true), (verdict(false), false)] {
         let mut guard = start(&[outside(json!({"deny": true}))]);
         guard.push(0, piece("some text"), NOW);
@@ -505,7 +505,7 @@ proptest! {
         let (left, stopped) = heard(&rules, &split(&text, &cuts));
         prop_assert_eq!(stopped, fails);
         prop_assert!(text.starts_with(&left) && left.len() <= flowed.all.len(), "{:?} {:?}", left, flowed.all);
-        let pattern = crate::pattern::Pattern::compile(rule, crate::pattern::Flags::default()).unwrap();
+        let pattern = crate::pattern::Pattern::compile(rule, crate::pattern::PatternFlags::default()).unwrap();
         if let Some(found) = pattern.find_at(&text, 0).unwrap() {
             prop_assert!(flowed.all.len() <= found.start, "left {:?} of {:?}", flowed.all, text);
         } else {

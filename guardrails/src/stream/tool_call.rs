@@ -1,7 +1,7 @@
 //! A call of a tool, judged when its arguments are whole: half a JSON text says nothing that can be relied on.
 
-use crate::check::{CheckError, Seen, Streaming, redact};
-use crate::content::{Content, Direction, Scan, Selection, Shape, Tape, quoted};
+use crate::check::{CheckError, ReplacedValues, Streaming, redact};
+use crate::content::{BodyShape, Content, Direction, Scan, Selection, Tape, quoted};
 use crate::guardrail::Guardrail;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(super) fn content_of_call(arguments: &str) -> Content {
         "{{\"choices\":[{{\"message\":{{\"tool_calls\":[{{\"function\":{{\"arguments\":{}}}}}]}}}}]}}",
         quoted(arguments)
     );
-    Content::new(body.into(), Shape::Chat, Direction::Output)
+    Content::new(body.into(), BodyShape::Chat, Direction::Output)
 }
 
 fn texts(content: &Content) -> impl Iterator<Item = &str> {
@@ -63,7 +63,7 @@ fn texts(content: &Content) -> impl Iterator<Item = &str> {
 
 fn redacted(content: &Content, finder: &dyn crate::check::Finder) -> Result<Option<Content>, CheckError> {
     let selection = Selection { text: false, ..Selection::TEXT_AND_TOOL };
-    let (mut seen, mut texts) = (Seen::default(), Vec::new());
+    let (mut seen, mut texts) = (ReplacedValues::default(), Vec::new());
     for at in content.chosen(selection) {
         if let Some(text) = redact(finder, &content.parts()[at].text, &mut seen)? {
             texts.push((at, text));

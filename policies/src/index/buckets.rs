@@ -1,14 +1,14 @@
 //! Lists of policies by what a call must have to match them.
 //! Kept by hash alone: two anchors that collide cost a needless look, never a wrong answer.
 
-use crate::subject::{Attribute, Seen, Subject, bare_model};
+use crate::subject::{Attribute, AttributeValue, Subject, bare_model};
 use ahash::RandomState;
 use std::collections::HashMap;
 
 /// Something to find a policy by.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Anchor<'a> {
-    Is(Attribute<&'a str>, Seen<'a>),
+    Is(Attribute<&'a str>, AttributeValue<'a>),
     ModelStarts(&'a str),
     Has(Attribute<&'a str>),
     All,
@@ -98,17 +98,17 @@ impl Buckets {
                 self.visit_value(attribute, seen, each);
             }
         }
-        if let Some(Seen::Text(model)) = subject.see(Attribute::Model) {
+        if let Some(AttributeValue::Text(model)) = subject.see(Attribute::Model) {
             self.visit_model(model, each);
         }
         if (self.exact | self.present) & Attribute::Metadata("").bit() != 0 {
             for (name, value) in subject.metadata.iter().filter(|(_, value)| !value.is_empty()) {
-                self.visit_value(Attribute::Metadata(name), Seen::Text(value), each);
+                self.visit_value(Attribute::Metadata(name), AttributeValue::Text(value), each);
             }
         }
     }
 
-    fn visit_value(&self, attribute: Attribute<&str>, seen: Seen<'_>, each: &mut impl FnMut(u32)) {
+    fn visit_value(&self, attribute: Attribute<&str>, seen: AttributeValue<'_>, each: &mut impl FnMut(u32)) {
         if self.exact & attribute.bit() != 0 {
             self.look(&Anchor::Is(attribute, seen), each);
         }
@@ -123,7 +123,7 @@ impl Buckets {
         if let Some(bare) = bare
             && self.exact & Attribute::<&str>::Model.bit() != 0
         {
-            self.look(&Anchor::Is(Attribute::Model, Seen::Text(bare)), each);
+            self.look(&Anchor::Is(Attribute::Model, AttributeValue::Text(bare)), each);
         }
         for name in [Some(model), bare].into_iter().flatten() {
             let lengths = self.prefixes.iter().take_while(|length| **length <= name.len());

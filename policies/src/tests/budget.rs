@@ -1,11 +1,13 @@
 //! Budgets: money held at a target's price, periods and their anchors, what keeps a count and what begins another.
 
 use super::fixture::{Engine, NOW, pairs, requests, seconds, subject, usage_index};
-use crate::{Denied, Estimate, Hold, Index, LimitHolder, Price, ReservationRequest, Stage, Subject, Used, slot_of};
+use crate::{
+    Denied, Estimate, Hold, Index, LimitHolder, ReservationRequest, Stage, Subject, TokenPrice, Used, slot_of,
+};
 use gateway_domain::counters::{Change, Counters, Keep, Measured};
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::Holder;
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::{FaultKind, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -56,7 +58,7 @@ fn call(
     index: &Index,
     subject: &Subject<'_>,
     estimate: Estimate,
-    price: Option<Price<'_>>,
+    price: Option<TokenPrice<'_>>,
     at: i64,
 ) -> Result<Taken, Denied> {
     let caller = engine.ask(index, Stage::Caller, subject, estimate, seconds(at))?;
@@ -68,7 +70,7 @@ pub(super) fn target(
     index: &Index,
     subject: &Subject<'_>,
     estimate: Estimate,
-    price: Option<Price<'_>>,
+    price: Option<TokenPrice<'_>>,
     caller: &Hold,
     at: i64,
 ) -> Result<Hold, Denied> {
@@ -243,7 +245,7 @@ fn a_policy_says_what_it_assumes_of_answers() {
 fn holders_have_budgets_whose_weeks_begin_on_sunday() {
     let engine = Engine::default();
     let holder = Holder::Key(KeyId(Uuid::from_u128(7)));
-    let limits: Limits = serde_json::from_value(json!({"usage_limits": [
+    let limits: ResourceLimits = serde_json::from_value(json!({"usage_limits": [
         {"type": "tokens", "credit_limit": 50, "periodic_reset": "weekly", "since": "2026-11-18T00:00:00Z"},
         {"type": "cost", "credit_limit": 1, "since": "2026-11-18T00:00:00Z"},
     ]}))

@@ -1,6 +1,6 @@
 //! Streams put together as the SDKs of clients do it, and what was meant by an answer.
 
-use super::Made;
+use super::SampleReply;
 use gateway_domain::Operation;
 use serde_json::{Map, Value, json};
 
@@ -201,9 +201,9 @@ pub(super) fn said(operation: Operation, whole: &Value) -> Value {
 }
 
 /// Text, reasoning and calls of an answer that was made up, in the form of [`said`].
-pub(super) fn meant(operation: Operation, made: &Made) -> Value {
+pub(super) fn meant(operation: Operation, made: &SampleReply) -> Value {
     let all = if operation == Operation::ChatCompletions { &made.choices[..] } else { &made.choices[..1] };
-    let choice = |said: &super::Said| {
+    let choice = |said: &super::SampleChoice| {
         let calls: Vec<Value> = said.calls.iter().map(|c| json!([c.id, c.name, c.arguments])).collect();
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         json!({ "text": text(&said.text), "thought": text(&said.thought), "calls": calls })

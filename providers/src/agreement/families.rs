@@ -1,9 +1,9 @@
 //! Made-up answers in the words of each family: whole, and as a stream of events.
 
-use super::{Called, End, Made, Said};
+use super::{End, SampleChoice, SampleReply, SampleToolCall};
 use serde_json::{Value, json};
 
-pub(super) fn written(slug: &str, made: &Made) -> (Value, String) {
+pub(super) fn written(slug: &str, made: &SampleReply) -> (Value, String) {
     match slug {
         "anthropic" => anthropic(made),
         "google" => google(made),
@@ -22,14 +22,14 @@ fn named(mut value: Value, kind: &str) -> String {
     format!("event: {kind}\n{}", data(&value))
 }
 
-fn openai(slug: &str, made: &Made) -> (Value, String) {
-    let reason = |said: &Said| match said.end {
+fn openai(slug: &str, made: &SampleReply) -> (Value, String) {
+    let reason = |said: &SampleChoice| match said.end {
         End::Length => "length",
         End::Filter => "content_filter",
         End::Stop if !said.calls.is_empty() => "tool_calls",
         End::Stop => "stop",
     };
-    let function = |c: &Called, arguments: &str| json!({ "name": c.name, "arguments": arguments });
+    let function = |c: &SampleToolCall, arguments: &str| json!({ "name": c.name, "arguments": arguments });
     // Mistral has reasoning among the parts of the content, others in a field beside it.
     let reasoned = |text: &str| match slug {
         "mistral-ai" => json!({ "content": [{ "type": "thinking", "thinking": [{ "type": "text", "text": text }] }] }),
@@ -87,7 +87,7 @@ fn openai(slug: &str, made: &Made) -> (Value, String) {
     (whole, events)
 }
 
-fn responses(made: &Made) -> (Value, String) {
+fn responses(made: &SampleReply) -> (Value, String) {
     let said = &made.choices[0];
     let (mut output, mut events) = (Vec::new(), String::new());
     let mut tell = |kind: &str, fields: Value| events.push_str(&named(fields, kind));
@@ -133,7 +133,7 @@ fn responses(made: &Made) -> (Value, String) {
     (whole, events)
 }
 
-fn anthropic(made: &Made) -> (Value, String) {
+fn anthropic(made: &SampleReply) -> (Value, String) {
     let said = &made.choices[0];
     let reason = match said.end {
         End::Length => "max_tokens",
@@ -186,8 +186,8 @@ fn anthropic(made: &Made) -> (Value, String) {
     (whole, events.concat())
 }
 
-fn google(made: &Made) -> (Value, String) {
-    let reason = |said: &Said| match said.end {
+fn google(made: &SampleReply) -> (Value, String) {
+    let reason = |said: &SampleChoice| match said.end {
         End::Length => "MAX_TOKENS",
         End::Filter => "SAFETY",
         End::Stop => "STOP",
@@ -231,7 +231,7 @@ fn google(made: &Made) -> (Value, String) {
     (answer(json!(whole)), events + &ends)
 }
 
-fn cohere(made: &Made) -> (Value, String) {
+fn cohere(made: &SampleReply) -> (Value, String) {
     let said = &made.choices[0];
     let reason = match said.end {
         End::Length => "MAX_TOKENS",

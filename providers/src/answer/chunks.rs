@@ -1,7 +1,7 @@
 //! Writes steps as chunks of a chat completion stream. What all chunks of a stream share is made once.
 
-use super::{Aside, Frame, ResponseEvent, sources, write_json, write_pieces, write_text};
-use crate::opaque::Kind;
+use super::{Aside, ReplyContext, ResponseEvent, sources, write_json, write_pieces, write_text};
+use crate::opaque::OpaqueKind;
 use crate::tap::chat::block_part;
 use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::wire::usage::ChatUsage;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 const END: &[u8] = b",\"logprobs\":null,\"finish_reason\":null}]}\n\n";
 
 pub(crate) struct ChunkWriter {
-    frame: Frame,
+    frame: ReplyContext,
     /// `data: {"id":…` up to the choices; empty until the answer is open.
     head: Vec<u8>,
     choice: u64,
@@ -46,12 +46,12 @@ struct BlockDelta<'a> {
 #[derive(Serialize)]
 struct Indexed<'a> {
     index: u64,
-    delta: Piece<'a>,
+    delta: ChunkContentBlock<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Piece<'a> {
+enum ChunkContentBlock<'a> {
     Signature {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -85,20 +85,20 @@ struct ChunkToolCall<'a> {
     id: Option<&'a str>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
-    function: Function<'a>,
+    function: ChunkFunction<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     extra_content: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct ChunkFunction<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     arguments: &'a str,
 }
 
 impl ChunkWriter {
-    pub(super) fn new(frame: Frame) -> Self {
+    pub(super) fn new(frame: ReplyContext) -> Self {
         Self { frame, head: Vec::new(), choice: 0, begun: Vec::new(), finish: None, sources: None }
     }
 
@@ -128,7 +128,7 @@ impl ChunkWriter {
             }
             ResponseEvent::Aside { block, aside } => self.aside(*block, aside, out),
             ResponseEvent::ToolOpen { call, id, name, signature } => {
-                let function = Function { name: Some(name), arguments: "" };
+                let function = ChunkFunction { name: Some(name), arguments: "" };
                 let extra_content = signature.as_deref().filter(|_| !self.frame.strict);
                 let extra_content = extra_content.map(|s| extra(&self.frame, s));
                 let call =
@@ -174,23 +174,23 @@ impl ChunkWriter {
         let stamped;
         let piece = match aside {
             Aside::Signature(signature) => {
-                stamped = self.frame.stamp(Kind::Signature, signature);
-                Piece::Signature { kind: "thinking", signature: &stamped }
+                stamped = self.frame.stamp(OpaqueKind::Signature, signature);
+                ChunkContentBlock::Signature { kind: "thinking", signature: &stamped }
             }
             Aside::Redacted(data) => {
-                stamped = self.frame.stamp(Kind::Redacted, data);
-                Piece::Redacted { kind: "redacted_thinking", data: &stamped }
+                stamped = self.frame.stamp(OpaqueKind::Redacted, data);
+                ChunkContentBlock::Redacted { kind: "redacted_thinking", data: &stamped }
             }
-            Aside::Citation(citation) => Piece::Citation { kind: "text", citations: [citation] },
-            Aside::Block(block) => Piece::Block(block),
-            Aside::Input(partial_json) => Piece::Input { partial_json },
+            Aside::Citation(citation) => ChunkContentBlock::Citation { kind: "text", citations: [citation] },
+            Aside::Block(block) => ChunkContentBlock::Block(block),
+            Aside::Input(partial_json) => ChunkContentBlock::Input { partial_json },
         };
         if let Some(content_blocks) = self.piece(block, piece) {
             self.delta(&BlockDelta { content_blocks }, out);
         }
     }
 
-    fn piece<'p>(&self, block: u64, piece: Piece<'p>) -> Option<[Indexed<'p>; 1]> {
+    fn piece<'p>(&self, block: u64, piece: ChunkContentBlock<'p>) -> Option<[Indexed<'p>; 1]> {
         (!self.frame.strict).then_some([Indexed { index: block, delta: piece }])
     }
 
@@ -294,6 +294,6 @@ impl ChunkWriter {
 }
 
 /// Where Google's own OpenAI-like API puts it, so that clients which know that one carry it.
-pub(super) fn extra(frame: &Frame, signature: &str) -> serde_json::Value {
-    json!({ "google": { "thought_signature": frame.stamp(Kind::Call, signature) } })
+pub(super) fn extra(frame: &ReplyContext, signature: &str) -> serde_json::Value {
+    json!({ "google": { "thought_signature": frame.stamp(OpaqueKind::Call, signature) } })
 }

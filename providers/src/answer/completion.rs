@@ -1,8 +1,8 @@
 //! Collects steps into a whole chat completion.
 
 use super::chunks::extra;
-use super::{Aside, Frame, ResponseEvent, sources};
-use crate::opaque::Kind;
+use super::{Aside, ReplyContext, ResponseEvent, sources};
+use crate::opaque::OpaqueKind;
 use crate::wire::usage::ChatUsage;
 use bytes::Bytes;
 use gateway_domain::Usage;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 pub(crate) struct Completion {
-    frame: Frame,
+    frame: ReplyContext,
     id: Option<String>,
     model: Option<String>,
     choices: BTreeMap<u64, CollectedChoice>,
@@ -28,23 +28,23 @@ struct CollectedChoice {
     refusal: String,
     reasoning: String,
     logprobs: Vec<Box<RawValue>>,
-    calls: Vec<Call>,
+    calls: Vec<CompletionToolCall>,
     blocks: BTreeMap<u64, Map<String, Value>>,
     finish: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct Call {
+struct CompletionToolCall {
     id: String,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Function,
+    function: CompletionFunction,
     #[serde(skip_serializing_if = "Option::is_none")]
     extra_content: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
-struct Function {
+struct CompletionFunction {
     name: String,
     arguments: String,
 }
@@ -56,7 +56,7 @@ struct WrittenCompletion<'a> {
     created: i64,
     model: &'a str,
     provider: &'static str,
-    choices: Vec<Choice<'a>>,
+    choices: Vec<CompletionChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<ChatUsage>,
     #[serde(flatten)]
@@ -64,21 +64,21 @@ struct WrittenCompletion<'a> {
 }
 
 #[derive(Serialize)]
-struct Choice<'a> {
+struct CompletionChoice<'a> {
     index: u64,
-    message: Message<'a>,
-    logprobs: Option<Logprobs<'a>>,
+    message: CompletionMessage<'a>,
+    logprobs: Option<CompletionLogprobs<'a>>,
     finish_reason: &'a str,
 }
 
 #[derive(Serialize)]
-struct Logprobs<'a> {
+struct CompletionLogprobs<'a> {
     content: &'a [Box<RawValue>],
     refusal: Option<()>,
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct CompletionMessage<'a> {
     role: &'static str,
     /// Null when all that was said is tool calls, or no.
     content: Option<&'a str>,
@@ -86,14 +86,14 @@ struct Message<'a> {
     refusal: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[Call]>::is_empty")]
-    tool_calls: &'a [Call],
+    #[serde(skip_serializing_if = "<[CompletionToolCall]>::is_empty")]
+    tool_calls: &'a [CompletionToolCall],
     #[serde(skip_serializing_if = "Option::is_none")]
     content_blocks: Option<Vec<&'a Map<String, Value>>>,
 }
 
 impl Completion {
-    pub(super) fn new(frame: Frame) -> Self {
+    pub(super) fn new(frame: ReplyContext) -> Self {
         Self { frame, id: None, model: None, choices: BTreeMap::new(), choice: 0, usage: None, sources: None }
     }
 
@@ -123,9 +123,9 @@ impl Completion {
             }
             ResponseEvent::Aside { block, aside } => said.aside(frame, *block, aside),
             ResponseEvent::ToolOpen { id, name, signature, .. } => {
-                let function = Function { name: name.to_string(), arguments: String::new() };
+                let function = CompletionFunction { name: name.to_string(), arguments: String::new() };
                 let extra_content = signature.as_deref().filter(|_| !frame.strict).map(|s| extra(&frame, s));
-                said.calls.push(Call { id: id.to_string(), kind: "function", function, extra_content });
+                said.calls.push(CompletionToolCall { id: id.to_string(), kind: "function", function, extra_content });
             }
             ResponseEvent::ToolArguments { call, fragment } => {
                 let call = usize::try_from(*call).ok().and_then(|call| said.calls.get_mut(call));
@@ -159,16 +159,16 @@ impl Completion {
 }
 
 impl CollectedChoice {
-    fn aside(&mut self, frame: Frame, block: u64, aside: &Aside<'_>) {
+    fn aside(&mut self, frame: ReplyContext, block: u64, aside: &Aside<'_>) {
         if frame.strict {
             return;
         }
         match aside {
             Aside::Signature(signature) => {
-                self.extend(frame, block, "thinking", ("signature", &frame.stamp(Kind::Signature, signature)));
+                self.extend(frame, block, "thinking", ("signature", &frame.stamp(OpaqueKind::Signature, signature)));
             }
             Aside::Redacted(data) => {
-                self.extend(frame, block, "redacted_thinking", ("data", &frame.stamp(Kind::Redacted, data)));
+                self.extend(frame, block, "redacted_thinking", ("data", &frame.stamp(OpaqueKind::Redacted, data)));
             }
             Aside::Citation(citation) => {
                 let block = self.block(block, "text");
@@ -190,7 +190,7 @@ impl CollectedChoice {
         self.blocks.entry(block).or_insert_with(|| Map::from_iter([("type".to_owned(), kind.into())]))
     }
 
-    fn extend(&mut self, frame: Frame, block: u64, kind: &str, (key, more): (&str, &str)) {
+    fn extend(&mut self, frame: ReplyContext, block: u64, kind: &str, (key, more): (&str, &str)) {
         if frame.strict {
             return;
         }
@@ -209,9 +209,9 @@ impl CollectedChoice {
         }
     }
 
-    fn written(&self, index: u64, frame: Frame) -> Choice<'_> {
+    fn written(&self, index: u64, frame: ReplyContext) -> CompletionChoice<'_> {
         let silent = self.text.is_empty() && !(self.calls.is_empty() && self.refusal.is_empty());
-        let message = Message {
+        let message = CompletionMessage {
             role: "assistant",
             content: (!silent).then_some(&*self.text),
             refusal: (!self.refusal.is_empty()).then_some(&*self.refusal),
@@ -219,7 +219,8 @@ impl CollectedChoice {
             tool_calls: &self.calls,
             content_blocks: (!frame.strict).then(|| self.blocks.values().collect()),
         };
-        let logprobs = (!self.logprobs.is_empty()).then_some(Logprobs { content: &self.logprobs, refusal: None });
-        Choice { index, message, logprobs, finish_reason: self.finish.as_deref().unwrap_or("stop") }
+        let logprobs =
+            (!self.logprobs.is_empty()).then_some(CompletionLogprobs { content: &self.logprobs, refusal: None });
+        CompletionChoice { index, message, logprobs, finish_reason: self.finish.as_deref().unwrap_or("stop") }
     }
 }

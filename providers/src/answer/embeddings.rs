@@ -1,7 +1,7 @@
 //! Vectors in OpenAI's form, as a list, whoever made them: as numbers, or packed where the client wants it so.
 
 use crate::adapter::{Call, Reply};
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::Usage;
@@ -11,22 +11,22 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct Format<'a> {
+struct EmbeddingEncodingFormat<'a> {
     #[serde(borrow)]
-    encoding_format: Option<Text<'a>>,
+    encoding_format: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]
-struct List<'a> {
+struct EmbeddingList<'a> {
     object: &'static str,
-    data: Vec<Entry<'a>>,
+    data: Vec<EmbeddingEntry<'a>>,
     model: &'a str,
     usage: Value,
     provider: &'a str,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct EmbeddingEntry<'a> {
     object: &'static str,
     index: usize,
     embedding: Cow<'a, RawValue>,
@@ -37,7 +37,8 @@ pub(crate) fn wanted<'a>(
     call: &Call<'_>,
     vectors: impl ExactSizeIterator<Item = &'a RawValue>,
 ) -> Option<Vec<Cow<'a, RawValue>>> {
-    let packed = read::<Format<'_>>(call.body).and_then(|f| f.encoding_format).is_some_and(|f| f.0 == "base64");
+    let packed =
+        read::<EmbeddingEncodingFormat<'_>>(call.body).and_then(|f| f.encoding_format).is_some_and(|f| f.0 == "base64");
     vectors.map(|vector| if packed { base64_of(vector).map(Cow::Owned) } else { Some(Cow::Borrowed(vector)) }).collect()
 }
 
@@ -48,8 +49,9 @@ pub(crate) fn list<'a>(
     usage: Option<Usage>,
 ) -> Reply {
     let tokens = usage.map_or(0, |u| u.input);
-    let entry = |(index, embedding): (usize, Cow<'a, RawValue>)| Entry { object: "embedding", index, embedding };
-    let list = List {
+    let entry =
+        |(index, embedding): (usize, Cow<'a, RawValue>)| EmbeddingEntry { object: "embedding", index, embedding };
+    let list = EmbeddingList {
         object: "list",
         data: vectors.into_iter().enumerate().map(entry).collect(),
         model: call.model.unwrap_or_default(),

@@ -1,8 +1,8 @@
 //! Writes steps as Anthropic's message: one block open at a time, in order. Events of a stream and a whole message are
 //! two sinks of the same blocks.
 
-use super::{Aside, Frame, ResponseEvent, write_json, write_pieces, write_text};
-use crate::opaque::Kind;
+use super::{Aside, ReplyContext, ResponseEvent, write_json, write_pieces, write_text};
+use crate::opaque::OpaqueKind;
 use crate::tap::{TextKind, TextLane, TextPlace};
 use crate::wire::usage::MessageUsage;
 use bytes::{Bytes, BytesMut};
@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 /// What blocks are written to.
-pub(crate) trait Sink {
+pub(crate) trait MessagesSink {
     fn start(&mut self, id: &str, model: &str);
     /// `block` as it stands in `content_block_start`: nothing said yet.
     fn open(&mut self, index: u64, block: Value);
-    fn delta(&mut self, index: u64, delta: Delta<'_>);
+    fn delta(&mut self, index: u64, delta: MessagesBlockDelta<'_>);
     fn close(&mut self, index: u64);
     fn end(&mut self, stop_reason: &str, usage: MessageUsage);
 }
@@ -24,7 +24,7 @@ pub(crate) trait Sink {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(clippy::enum_variant_names, reason = "Anthropic's names")]
-pub(crate) enum Delta<'a> {
+pub(crate) enum MessagesBlockDelta<'a> {
     TextDelta { text: &'a str },
     ThinkingDelta { thinking: &'a str },
     SignatureDelta { signature: &'a str },
@@ -41,9 +41,9 @@ enum OpenBlock {
     Foreign(u64),
 }
 
-pub(crate) struct Writer<S> {
+pub(crate) struct MessagesWriter<S> {
     sink: S,
-    frame: Frame,
+    frame: ReplyContext,
     started: bool,
     open: Option<OpenBlock>,
     /// Blocks opened so far.
@@ -67,8 +67,8 @@ struct Waiting {
     arguments: String,
 }
 
-impl<S: Sink> Writer<S> {
-    pub(super) fn new(frame: Frame, sink: S) -> Self {
+impl<S: MessagesSink> MessagesWriter<S> {
+    pub(super) fn new(frame: ReplyContext, sink: S) -> Self {
         Self {
             sink,
             frame,
@@ -98,11 +98,11 @@ impl<S: Sink> Writer<S> {
             ResponseEvent::Text { block, text } | ResponseEvent::Refusal { block, text } => {
                 self.refused |= matches!(step, ResponseEvent::Refusal { .. });
                 self.enter(OpenBlock::Text(*block), || json!({ "type": "text", "text": "" }));
-                self.delta(Delta::TextDelta { text });
+                self.delta(MessagesBlockDelta::TextDelta { text });
             }
             ResponseEvent::Reasoning { block, text } => {
                 self.think(*block);
-                self.delta(Delta::ThinkingDelta { thinking: text });
+                self.delta(MessagesBlockDelta::ThinkingDelta { thinking: text });
             }
             ResponseEvent::Aside { block, aside } => self.aside(*block, aside),
             ResponseEvent::ToolOpen { call, id, name, signature } => self.call(*call, id, name, signature.as_deref()),
@@ -120,7 +120,7 @@ impl<S: Sink> Writer<S> {
         self.sink.start(&id, model.unwrap_or_default());
     }
 
-    fn delta(&mut self, delta: Delta<'_>) {
+    fn delta(&mut self, delta: MessagesBlockDelta<'_>) {
         self.sink.delta(self.blocks.saturating_sub(1), delta);
     }
 
@@ -142,8 +142,8 @@ impl<S: Sink> Writer<S> {
             None => return,
             // Clients send thinking back with a signature, so there must be one, though the provider signs nothing.
             Some(OpenBlock::Thinking(_)) if !std::mem::take(&mut self.signed) => {
-                let signature = self.frame.stamp(Kind::Signature, "");
-                self.delta(Delta::SignatureDelta { signature: &signature });
+                let signature = self.frame.stamp(OpaqueKind::Signature, "");
+                self.delta(MessagesBlockDelta::SignatureDelta { signature: &signature });
             }
             Some(_) => {}
         }
@@ -170,15 +170,17 @@ impl<S: Sink> Writer<S> {
             Aside::Signature(signature) => {
                 self.think(block);
                 self.signed = true;
-                let signature = self.frame.stamp(Kind::Signature, signature);
-                self.delta(Delta::SignatureDelta { signature: &signature });
+                let signature = self.frame.stamp(OpaqueKind::Signature, signature);
+                self.delta(MessagesBlockDelta::SignatureDelta { signature: &signature });
             }
             Aside::Redacted(data) => {
-                self.single(json!({ "type": "redacted_thinking", "data": self.frame.stamp(Kind::Redacted, data) }));
+                self.single(
+                    json!({ "type": "redacted_thinking", "data": self.frame.stamp(OpaqueKind::Redacted, data) }),
+                );
             }
             Aside::Citation(citation) => {
                 self.enter(OpenBlock::Text(block), || json!({ "type": "text", "text": "" }));
-                self.delta(Delta::CitationsDelta { citation });
+                self.delta(MessagesBlockDelta::CitationsDelta { citation });
             }
             Aside::Block(raw) => {
                 let shown = serde_json::from_str(raw.get()).unwrap_or_default();
@@ -186,7 +188,7 @@ impl<S: Sink> Writer<S> {
             }
             Aside::Input(fragment) => {
                 if self.open == Some(OpenBlock::Foreign(block)) {
-                    self.delta(Delta::InputJsonDelta { partial_json: fragment });
+                    self.delta(MessagesBlockDelta::InputJsonDelta { partial_json: fragment });
                 }
             }
         }
@@ -201,7 +203,7 @@ impl<S: Sink> Writer<S> {
         }
         if let Some(signature) = signature {
             self.leave();
-            let data = self.frame.stamp(Kind::Call, signature);
+            let data = self.frame.stamp(OpaqueKind::Call, signature);
             self.sink.open(self.blocks, json!({ "type": "redacted_thinking", "data": data }));
             self.sink.close(self.blocks);
             self.blocks += 1;
@@ -213,7 +215,7 @@ impl<S: Sink> Writer<S> {
     fn argue(&mut self, call: u64, fragment: &str) {
         if self.open == Some(OpenBlock::Call(call)) {
             self.arguments.read(fragment);
-            self.delta(Delta::InputJsonDelta { partial_json: fragment });
+            self.delta(MessagesBlockDelta::InputJsonDelta { partial_json: fragment });
             if self.arguments.whole() && !self.waiting.is_empty() {
                 self.flush(false);
             }
@@ -242,14 +244,14 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-impl Writer<Events> {
+impl MessagesWriter<MessagesEventBuffer> {
     pub(super) fn drain(&mut self, out: &mut BytesMut, texts: &mut Vec<TextPlace>) {
         texts.extend(self.sink.texts.drain(..).map(|place| place.behind(out.len())));
         out.unsplit(self.sink.out.split());
     }
 }
 
-impl Writer<Collected> {
+impl MessagesWriter<Collected> {
     pub(super) fn whole(self) -> Bytes {
         let Collected { id, model, blocks, end, .. } = self.sink;
         let (stop_reason, usage) = end.unzip();
@@ -283,13 +285,13 @@ fn stop_reason<'a>(reason: &'a str, standard: &'static str) -> &'a str {
 
 /// The events of a stream.
 #[derive(Default)]
-pub(crate) struct Events {
+pub(crate) struct MessagesEventBuffer {
     out: BytesMut,
     /// Where texts stand in it.
     texts: Vec<TextPlace>,
 }
 
-impl Events {
+impl MessagesEventBuffer {
     fn event(&mut self, name: &str, body: &impl Serialize) {
         self.out.extend_from_slice(b"event: ");
         self.out.extend_from_slice(name.as_bytes());
@@ -323,10 +325,10 @@ struct Changed<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     index: u64,
-    delta: Delta<'a>,
+    delta: MessagesBlockDelta<'a>,
 }
 
-impl Sink for Events {
+impl MessagesSink for MessagesEventBuffer {
     fn start(&mut self, id: &str, model: &str) {
         let message = json!({
             "id": id, "type": "message", "role": "assistant", "model": model, "content": [],
@@ -340,11 +342,11 @@ impl Sink for Events {
         self.event("content_block_start", &event);
     }
 
-    fn delta(&mut self, index: u64, delta: Delta<'_>) {
+    fn delta(&mut self, index: u64, delta: MessagesBlockDelta<'_>) {
         match delta {
-            Delta::TextDelta { text } => self.text(index, TextKind::Text, text),
-            Delta::ThinkingDelta { thinking } => self.text(index, TextKind::Reasoning, thinking),
-            Delta::InputJsonDelta { partial_json } => self.text(index, TextKind::Tool, partial_json),
+            MessagesBlockDelta::TextDelta { text } => self.text(index, TextKind::Text, text),
+            MessagesBlockDelta::ThinkingDelta { thinking } => self.text(index, TextKind::Reasoning, thinking),
+            MessagesBlockDelta::InputJsonDelta { partial_json } => self.text(index, TextKind::Tool, partial_json),
             delta => self.event("content_block_delta", &Changed { kind: "content_block_delta", index, delta }),
         }
     }
@@ -371,7 +373,7 @@ pub(crate) struct Collected {
     end: Option<(String, MessageUsage)>,
 }
 
-impl Sink for Collected {
+impl MessagesSink for Collected {
     fn start(&mut self, id: &str, model: &str) {
         (self.id, self.model) = (id.to_owned(), model.to_owned());
     }
@@ -382,14 +384,14 @@ impl Sink for Collected {
         }
     }
 
-    fn delta(&mut self, _index: u64, delta: Delta<'_>) {
+    fn delta(&mut self, _index: u64, delta: MessagesBlockDelta<'_>) {
         let Some(block) = self.blocks.last_mut() else { return };
         let (key, more) = match delta {
-            Delta::TextDelta { text } => ("text", text),
-            Delta::ThinkingDelta { thinking } => ("thinking", thinking),
-            Delta::SignatureDelta { signature } => ("signature", signature),
-            Delta::InputJsonDelta { partial_json } => return self.input.push_str(partial_json),
-            Delta::CitationsDelta { citation } => {
+            MessagesBlockDelta::TextDelta { text } => ("text", text),
+            MessagesBlockDelta::ThinkingDelta { thinking } => ("thinking", thinking),
+            MessagesBlockDelta::SignatureDelta { signature } => ("signature", signature),
+            MessagesBlockDelta::InputJsonDelta { partial_json } => return self.input.push_str(partial_json),
+            MessagesBlockDelta::CitationsDelta { citation } => {
                 let citation = serde_json::from_str(citation.get()).unwrap_or_default();
                 if let Value::Array(all) = block.entry("citations").or_insert_with(|| json!([])) {
                     all.push(citation);

@@ -5,22 +5,22 @@ mod echo;
 mod events;
 mod items;
 
-use super::{Aside, Frame, ResponseEvent};
+use super::{Aside, ReplyContext, ResponseEvent};
 use crate::adapter::{Call, Failure};
 use crate::failure::ProviderError;
-use crate::opaque::Kind;
+use crate::opaque::OpaqueKind;
 use crate::tap::TextPlace;
 use crate::wire::usage::ResponseUsage;
 use bytes::{Bytes, BytesMut};
 use events::{NumberedEvents, ResponseDelta};
 use gateway_domain::Usage;
-use items::{Body, Item, Part};
+use items::{OpenItem, OpenItemBody, OpenItemPart};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(crate) struct Writer {
-    frame: Frame,
+pub(crate) struct ResponsesWriter {
+    frame: ReplyContext,
     /// What the client asked, as far as a response repeats it.
     echo: Map<String, Value>,
     id: String,
@@ -29,7 +29,7 @@ pub(crate) struct Writer {
     /// Closed items by their place.
     output: BTreeMap<u64, Value>,
     /// Items that may still grow, with their place in the output; several only while calls are made in parallel.
-    open: Vec<(u64, Item)>,
+    open: Vec<(u64, OpenItem)>,
     items: u64,
     status: Option<&'static str>,
     why: Option<&'static str>,
@@ -38,8 +38,8 @@ pub(crate) struct Writer {
     events: NumberedEvents,
 }
 
-impl Writer {
-    pub(super) fn new(frame: Frame, call: &Call<'_>) -> Self {
+impl ResponsesWriter {
+    pub(super) fn new(frame: ReplyContext, call: &Call<'_>) -> Self {
         Self {
             frame,
             echo: echo::of(call.body, call.keeps),
@@ -58,7 +58,7 @@ impl Writer {
     }
 
     /// A response that is sent whole, so that nobody hears its events.
-    pub(super) fn unheard(frame: Frame, call: &Call<'_>) -> Self {
+    pub(super) fn unheard(frame: ReplyContext, call: &Call<'_>) -> Self {
         Self { events: NumberedEvents::unheard(), ..Self::new(frame, call) }
     }
 
@@ -125,10 +125,10 @@ impl Writer {
         Value::Object(response)
     }
 
-    fn open(&mut self, body: Body) -> u64 {
+    fn open(&mut self, body: OpenItemBody) -> u64 {
         let index = self.items;
         self.items += 1;
-        let item = Item { id: self.frame.made_id(body.prefix(), index), body };
+        let item = OpenItem { id: self.frame.made_id(body.prefix(), index), body };
         self.event("response.output_item.added", json!({ "output_index": index, "item": item.shown(true) }));
         self.open.push((index, item));
         index
@@ -148,30 +148,30 @@ impl Writer {
     }
 
     /// The events that say an item's text, summary or arguments are whole.
-    fn settle(&mut self, index: u64, item: &mut Item) {
+    fn settle(&mut self, index: u64, item: &mut OpenItem) {
         let at = |more: Value| placed(&item.id, index, more);
         match &item.body {
-            Body::Message { parts } => {
+            OpenItemBody::Message { parts } => {
                 if let Some(part) = parts.last() {
                     self.close_part(index, &item.id, parts.len() - 1, part);
                 }
             }
-            Body::Reasoning { text, .. } if !text.is_empty() => {
+            OpenItemBody::Reasoning { text, .. } if !text.is_empty() => {
                 let part = json!({ "type": "summary_text", "text": text });
                 let done = at(json!({ "summary_index": 0, "text": text }));
                 self.event("response.reasoning_summary_text.done", done);
                 let done = at(json!({ "summary_index": 0, "part": part }));
                 self.event("response.reasoning_summary_part.done", done);
             }
-            Body::Reasoning { .. } => {}
-            Body::Call { arguments, name, .. } => {
+            OpenItemBody::Reasoning { .. } => {}
+            OpenItemBody::Call { arguments, name, .. } => {
                 let done = at(json!({ "name": name, "arguments": arguments }));
                 self.event("response.function_call_arguments.done", done);
             }
         }
     }
 
-    fn close_part(&mut self, index: u64, id: &str, content_index: usize, part: &Part) {
+    fn close_part(&mut self, index: u64, id: &str, content_index: usize, part: &OpenItemPart) {
         let at = |more: Value| placed(id, index, merged(json!({ "content_index": content_index }), more));
         let (kind, done) = if part.refusal {
             ("response.refusal.done", json!({ "refusal": part.text }))
@@ -185,18 +185,18 @@ impl Writer {
     /// The open message with `part` of this block as its last; makes what is missing.
     fn part(&mut self, block: u64, refusal: bool) {
         let message = self.open.last().map(|(index, item)| (*index, item));
-        if let Some((_, Item { body: Body::Message { parts }, .. })) = message
+        if let Some((_, OpenItem { body: OpenItemBody::Message { parts }, .. })) = message
             && parts.last().is_some_and(|part| part.block == block && part.refusal == refusal)
         {
             return;
         }
         let (index, id, count, last) = match message {
-            Some((index, Item { id, body: Body::Message { parts } })) => {
+            Some((index, OpenItem { id, body: OpenItemBody::Message { parts } })) => {
                 (index, id.clone(), parts.len(), parts.last().cloned())
             }
             _ => {
                 self.close(true);
-                let index = self.open(Body::Message { parts: Vec::new() });
+                let index = self.open(OpenItemBody::Message { parts: Vec::new() });
                 let id = self.open.last().map(|(_, item)| item.id.clone()).unwrap_or_default();
                 (index, id, 0, None)
             }
@@ -204,24 +204,28 @@ impl Writer {
         if let Some(last) = &last {
             self.close_part(index, &id, count - 1, last);
         }
-        let part = Part { block, refusal, ..Part::default() };
+        let part = OpenItemPart { block, refusal, ..OpenItemPart::default() };
         let added = json!({ "content_index": count, "part": part.shown() });
         self.event("response.content_part.added", placed(&id, index, added));
-        if let Some((_, Item { body: Body::Message { parts }, .. })) = self.open.last_mut() {
+        if let Some((_, OpenItem { body: OpenItemBody::Message { parts }, .. })) = self.open.last_mut() {
             parts.push(part);
         }
     }
 
     /// What events about the last part say, and the part itself.
-    fn last_part(&mut self) -> Option<(Value, &mut Part)> {
-        let (index, Item { id, body: Body::Message { parts } }) = self.open.last_mut()? else { return None };
+    fn last_part(&mut self) -> Option<(Value, &mut OpenItemPart)> {
+        let (index, OpenItem { id, body: OpenItemBody::Message { parts } }) = self.open.last_mut()? else {
+            return None;
+        };
         let at = placed(id, *index, json!({ "content_index": parts.len().saturating_sub(1) }));
         parts.last_mut().map(|part| (at, part))
     }
 
     fn say(&mut self, block: u64, text: &str, refusal: bool) {
         self.part(block, refusal);
-        let Some((index, Item { id, body: Body::Message { parts } })) = self.open.last_mut() else { return };
+        let Some((index, OpenItem { id, body: OpenItemBody::Message { parts } })) = self.open.last_mut() else {
+            return;
+        };
         let Some(place) = parts.len().checked_sub(1) else { return };
         parts[place].text.push_str(text);
         let delta = if refusal { ResponseDelta::Refusal } else { ResponseDelta::Text };
@@ -247,16 +251,18 @@ impl Writer {
 
     /// The open reasoning item of this block; makes it.
     fn reasoning(&mut self, block: u64) {
-        let same = |item: &Item| matches!(item.body, Body::Reasoning { block: b, .. } if b == block);
+        let same = |item: &OpenItem| matches!(item.body, OpenItemBody::Reasoning { block: b, .. } if b == block);
         if !self.open.last().is_some_and(|(_, item)| same(item)) {
             self.close(true);
-            self.open(Body::Reasoning { block, text: String::new(), encrypted: None });
+            self.open(OpenItemBody::Reasoning { block, text: String::new(), encrypted: None });
         }
     }
 
     fn reason(&mut self, block: u64, more: &str) {
         self.reasoning(block);
-        let Some((index, Item { id, body: Body::Reasoning { text, .. } })) = self.open.last_mut() else { return };
+        let Some((index, OpenItem { id, body: OpenItemBody::Reasoning { text, .. } })) = self.open.last_mut() else {
+            return;
+        };
         if text.is_empty() {
             let part = json!({ "summary_index": 0, "part": { "type": "summary_text", "text": "" } });
             self.events.write("response.reasoning_summary_part.added", placed(id, *index, part));
@@ -267,18 +273,18 @@ impl Writer {
 
     fn aside(&mut self, block: u64, aside: &Aside<'_>) {
         match aside {
-            Aside::Signature(signature) => self.seal(block, Kind::Signature, signature),
-            Aside::Redacted(data) => self.seal(block, Kind::Redacted, data),
+            Aside::Signature(signature) => self.seal(block, OpaqueKind::Signature, signature),
+            Aside::Redacted(data) => self.seal(block, OpaqueKind::Redacted, data),
             Aside::Citation(citation) => self.cite(block, citation),
             // Only a tool of the provider's own makes these, and this dialect has no way to ask for one.
             Aside::Block(_) | Aside::Input(_) => {}
         }
     }
 
-    fn seal(&mut self, block: u64, kind: Kind, text: &str) {
+    fn seal(&mut self, block: u64, kind: OpaqueKind, text: &str) {
         self.reasoning(block);
         let stamped = self.frame.stamp(kind, text);
-        if let Some((_, Item { body: Body::Reasoning { encrypted, .. }, .. })) = self.open.last_mut() {
+        if let Some((_, OpenItem { body: OpenItemBody::Reasoning { encrypted, .. }, .. })) = self.open.last_mut() {
             *encrypted = Some(stamped);
         }
     }
@@ -287,17 +293,17 @@ impl Writer {
         if let Some(signature) = signature {
             // The signature gets a reasoning item of its own, since a call has no place for it.
             self.close(false);
-            let encrypted = Some(self.frame.stamp(Kind::Call, signature));
-            self.open(Body::Reasoning { block: u64::MAX, text: String::new(), encrypted });
+            let encrypted = Some(self.frame.stamp(OpaqueKind::Call, signature));
+            self.open(OpenItemBody::Reasoning { block: u64::MAX, text: String::new(), encrypted });
         }
         self.close(false);
         let (call_id, name) = (id.to_owned(), name.to_owned());
-        self.open(Body::Call { call, call_id, name, arguments: String::new() });
+        self.open(OpenItemBody::Call { call, call_id, name, arguments: String::new() });
     }
 
     fn argue(&mut self, call: u64, fragment: &str) {
         let open = self.open.iter_mut().find_map(|(index, item)| match &mut item.body {
-            Body::Call { call: c, arguments, .. } if *c == call => Some((*index, &item.id, arguments)),
+            OpenItemBody::Call { call: c, arguments, .. } if *c == call => Some((*index, &item.id, arguments)),
             _ => None,
         });
         let Some((index, id, arguments)) = open else { return };

@@ -2,7 +2,7 @@
 //! is, and so does all of it for Anthropic's own clients.
 
 use super::VERSION;
-use crate::adapter::{Call, Endpoint, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply};
 use crate::failure;
 use crate::wire::read;
 use bytes::Bytes;
@@ -52,7 +52,7 @@ pub(super) fn endpoint() -> Endpoint {
 }
 
 /// Nothing but the page of a list is written otherwise.
-pub(super) fn request(call: &Call<'_>) -> Outgoing {
+pub(super) fn request(call: &Call<'_>) -> ProviderRequest {
     let mut path = call.tail.to_owned();
     let mut pairs = Vec::new();
     for pair in call.query.unwrap_or_default().split('&') {
@@ -68,7 +68,7 @@ pub(super) fn request(call: &Call<'_>) -> Outgoing {
     if !pairs.is_empty() {
         path = format!("{path}?{}", pairs.join("&"));
     }
-    Outgoing { path: Some(path), headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() }
+    ProviderRequest { path: Some(path), headers: Vec::new(), body: BodyPieces::One(Bytes::new()), adjusted: Vec::new() }
 }
 
 pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

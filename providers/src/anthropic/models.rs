@@ -2,7 +2,7 @@
 
 use crate::adapter::{Failure, Reply};
 use crate::failure;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ struct Theirs<'a> {
 #[derive(Deserialize)]
 struct TheirModel<'a> {
     #[serde(borrow)]
-    id: Text<'a>,
+    id: JsonStr<'a>,
     #[serde(borrow)]
-    created_at: Option<Text<'a>>,
+    created_at: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]
-struct List<'a> {
+struct AnthropicModelList<'a> {
     object: &'static str,
     data: Vec<AnthropicModel<'a>>,
     provider: &'static str,
@@ -39,7 +39,8 @@ struct AnthropicModel<'a> {
 pub(super) fn response(body: &Bytes) -> Result<Reply, Failure> {
     let theirs: Theirs<'_> =
         read(body).ok_or_else(|| failure::unreadable("anthropic", "the list of models", body, Dialect::OpenAi))?;
-    let list = List { object: "list", data: theirs.data.iter().map(model).collect(), provider: "anthropic" };
+    let list =
+        AnthropicModelList { object: "list", data: theirs.data.iter().map(model).collect(), provider: "anthropic" };
     Ok(Reply { body: serde_json::to_vec(&list).unwrap_or_default().into(), usage: None, model: None })
 }
 

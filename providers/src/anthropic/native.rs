@@ -2,17 +2,17 @@
 //! that has `/messages`, so the slug is an argument.
 
 use super::VERSION;
-use crate::adapter::{Call, Endpoint, Failure, Outgoing, Progress, Reply, StreamTranslator};
+use crate::adapter::{Call, Endpoint, Failure, Progress, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::scan::string_after;
 use crate::compat::without_json;
 use crate::failure::{self, ProviderError};
 use crate::model;
-use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
+use crate::passthrough::{EventVerdict, Grammar, Passthrough, ReplyStreamState};
 use crate::sse;
-use crate::tokens::Said;
-use crate::wire::messages::{Block, Delta, Event};
+use crate::tokens::StreamedText;
+use crate::wire::messages::{MessagesBlock, MessagesDelta, MessagesEvent};
 use crate::wire::usage::AnthropicUsage;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, Operation};
 use memchr::memmem::Finder;
@@ -31,24 +31,24 @@ pub(crate) fn endpoint(operation: Operation) -> Option<Endpoint> {
     Some(Endpoint { path: Cow::Borrowed(path(operation)), headers: VERSION })
 }
 
-pub(crate) fn request(call: &Call<'_>) -> Result<Outgoing, Fault> {
+pub(crate) fn request(call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let body = model::replaced(call, model::changed(call, call.model)?, "")?;
     // The SDK's beta calls say `?beta=true`.
     let path = call.query.map(|query| format!("{}?{query}", path(call.operation)));
-    Ok(Outgoing { path, headers: Vec::new(), body, adjusted: Vec::new() })
+    Ok(ProviderRequest { path, headers: Vec::new(), body, adjusted: Vec::new() })
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct AnthropicReplySummary<'a> {
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     usage: Option<AnthropicUsage>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 pub(crate) fn response(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
-    let answer = read::<Answer<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
+    let answer = read::<AnthropicReplySummary<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
     let answer = answer.ok_or_else(|| failure::unreadable(slug, "the answer", body, Dialect::Anthropic))?;
     if answer.error.is_some() {
         let trouble = ProviderError::read(body).unwrap_or_default();
@@ -60,14 +60,14 @@ pub(crate) fn response(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Repl
 
 pub(crate) fn failure(slug: &str, status: u16, body: &Bytes) -> Failure {
     #[derive(Deserialize)]
-    struct Shape {
+    struct AnthropicErrorProbe {
         #[serde(rename = "type")]
         kind: String,
         #[serde(rename = "error")]
         _error: IgnoredAny,
     }
     match ProviderError::read(body) {
-        Some(trouble) if read::<Shape>(body).is_some_and(|s| s.kind == "error") => {
+        Some(trouble) if read::<AnthropicErrorProbe>(body).is_some_and(|s| s.kind == "error") => {
             trouble.verbatim(status, body.clone())
         }
         Some(trouble) => trouble.render(slug, status, Dialect::Anthropic),
@@ -90,13 +90,13 @@ struct MessagesGrammar {
 }
 
 impl MessagesGrammar {
-    fn hear(event: &[u8], said: &mut Said) {
+    fn hear(event: &[u8], said: &mut StreamedText) {
         if let Some((text, chars)) = SAID.iter().find_map(|key| string_after(event, key)) {
             said.push_escaped(text, chars);
         }
     }
 
-    fn take(&mut self, event: Event<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&mut self, event: MessagesEvent<'_>, data: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         match &*event.kind.0 {
             "message_start" => {
                 if let Some(message) = event.message {
@@ -105,8 +105,8 @@ impl MessagesGrammar {
                 }
             }
             "content_block_start" => {
-                let block = event.content_block.and_then(|raw| read::<Block<'_>>(raw.get().as_bytes()));
-                let said = |text: Option<Text<'_>>| text.is_some_and(|t| !t.0.is_empty());
+                let block = event.content_block.and_then(|raw| read::<MessagesBlock<'_>>(raw.get().as_bytes()));
+                let said = |text: Option<JsonStr<'_>>| text.is_some_and(|t| !t.0.is_empty());
                 if block.is_some_and(|b| match &*b.kind.0 {
                     "text" | "thinking" => said(b.text) || said(b.thinking),
                     kind => kind != "redacted_thinking",
@@ -115,14 +115,14 @@ impl MessagesGrammar {
                 }
             }
             "content_block_delta" => {
-                let delta = event.delta.and_then(|raw| read::<Delta<'_>>(raw.get().as_bytes()));
-                let said = |text: Option<Text<'_>>| text.is_some_and(|t| !t.0.is_empty());
+                let delta = event.delta.and_then(|raw| read::<MessagesDelta<'_>>(raw.get().as_bytes()));
+                let said = |text: Option<JsonStr<'_>>| text.is_some_and(|t| !t.0.is_empty());
                 if delta.is_some_and(|d| said(d.text) || said(d.thinking) || said(d.partial_json)) {
                     seen.begin();
                 }
             }
             "message_delta" => {
-                let delta = event.delta.and_then(|raw| read::<Delta<'_>>(raw.get().as_bytes()));
+                let delta = event.delta.and_then(|raw| read::<MessagesDelta<'_>>(raw.get().as_bytes()));
                 if delta.is_some_and(|d| d.stop_reason.is_some()) {
                     seen.begin();
                 }
@@ -132,36 +132,36 @@ impl MessagesGrammar {
                 }
             }
             // A message that failed on its way has no clean end.
-            "message_stop" if seen.failed.is_some() => return Verdict::Hide,
+            "message_stop" if seen.failed.is_some() => return EventVerdict::Hide,
             "message_stop" => seen.progress = Progress::Complete,
             "error" => {
                 let trouble = ProviderError::read(data).unwrap_or_default();
-                return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
+                return EventVerdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
             }
             _ => {}
         }
-        Verdict::Pass
+        EventVerdict::Pass
     }
 }
 
 impl Grammar for MessagesGrammar {
-    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+    fn read(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         let delta = event.starts_with(b"event: content_block_delta");
         let verdict = if delta && !seen.quiet() {
-            Verdict::Pass
+            EventVerdict::Pass
         } else {
-            let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
-            match read::<Event<'_>>(&data) {
+            let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return EventVerdict::Pass };
+            match read::<MessagesEvent<'_>>(&data) {
                 Some(event) => self.take(event, &data, seen),
                 None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
-                    return Verdict::Fail(failure::unreadable(
+                    return EventVerdict::Fail(failure::unreadable(
                         self.slug,
                         "an event of the stream",
                         &data,
                         Dialect::Anthropic,
                     ));
                 }
-                None => Verdict::Pass,
+                None => EventVerdict::Pass,
             }
         };
         if delta {
@@ -170,7 +170,7 @@ impl Grammar for MessagesGrammar {
         seen.usage = self.usage.split();
         seen.uncounted = !self.counted;
         match verdict {
-            Verdict::Pass if delta => Verdict::Text(Operation::Messages),
+            EventVerdict::Pass if delta => EventVerdict::Text(Operation::Messages),
             verdict => verdict,
         }
     }

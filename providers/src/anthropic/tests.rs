@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug)]
-enum Said {
+enum AnthropicSampleBlock {
     Text(Vec<String>),
     Thinking(Vec<String>, String),
     Redacted(String),
@@ -18,22 +18,23 @@ enum Said {
     Server(Value),
 }
 
-fn block() -> impl Strategy<Value = Said> {
+fn block() -> impl Strategy<Value = AnthropicSampleBlock> {
     let words = || prop::collection::vec("[a-z\"\\\\\n\u{e9}\u{1F600} ]{0,8}", 0..4);
     let input = || {
         prop::collection::vec(("[a-c]{1,2}", "[a-z\"\u{e9}]{0,5}"), 0..3)
             .prop_map(|all| Value::Object(all.into_iter().map(|(k, v)| (k, Value::from(v))).collect()))
     };
     prop_oneof![
-        words().prop_map(Said::Text),
-        (words(), "[A-Za-z0-9+/]{1,9}").prop_map(|(w, s)| Said::Thinking(w, s)),
-        "[A-Za-z0-9+/]{1,9}".prop_map(Said::Redacted),
-        ("[a-z]{1,5}", input(), prop::collection::vec(1_usize..6, 0..4)).prop_map(|(n, i, c)| Said::Tool(n, i, c)),
-        input().prop_map(Said::Server),
+        words().prop_map(AnthropicSampleBlock::Text),
+        (words(), "[A-Za-z0-9+/]{1,9}").prop_map(|(w, s)| AnthropicSampleBlock::Thinking(w, s)),
+        "[A-Za-z0-9+/]{1,9}".prop_map(AnthropicSampleBlock::Redacted),
+        ("[a-z]{1,5}", input(), prop::collection::vec(1_usize..6, 0..4))
+            .prop_map(|(n, i, c)| AnthropicSampleBlock::Tool(n, i, c)),
+        input().prop_map(AnthropicSampleBlock::Server),
     ]
 }
 
-impl Said {
+impl AnthropicSampleBlock {
     fn whole(&self, i: usize) -> Value {
         match self {
             Self::Text(words) => json!({ "type": "text", "text": words.concat() }),
@@ -106,7 +107,7 @@ fn call<'a>(body: &'a Bytes, strict: bool) -> Call<'a> {
         now_ms: 1_750_000_000_000,
         dice: 0,
         origin: 0,
-        settings: gateway_domain::cloud::Settings::none(),
+        settings: gateway_domain::cloud::CloudSettings::none(),
         keeps: None,
     }
 }

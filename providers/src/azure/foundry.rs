@@ -2,9 +2,9 @@
 //! Azure's inference API, `…/openai` has OpenAI's, `…/anthropic` Anthropic's.
 
 use super::{OPENAIS, query};
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
+use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::anthropic::Anthropic;
-use crate::compat::{Row, Serves, StreamUsage};
+use crate::compat::{CompatRow, Serves, StreamUsage};
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use crate::shapes::{self, NativeShape};
@@ -14,7 +14,7 @@ use gateway_domain::Operation::{
     Realtime, RealtimeCall, RealtimeCallControl, Rerank, Speech, Transcription, Translation, UploadFile,
 };
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::cloud::azure::foundry_path;
 use gateway_domain::{Dialect, Fault, Operation};
 use http::{HeaderName, HeaderValue};
@@ -30,7 +30,7 @@ const VERSION: &str = "2024-05-01-preview";
 const SHAPES: &[(Operation, &dyn NativeShape)] = &[(Rerank, &shapes::COHERE_RERANK), (Ocr, &shapes::OCR)];
 
 /// Azure's inference API: chat and embeddings in OpenAI's form, with the older name of the limit.
-static INFERENCE: Row = Row {
+static INFERENCE: CompatRow = CompatRow {
     serves: Serves::of(&[
         ChatCompletions,
         Completions,
@@ -50,12 +50,16 @@ static INFERENCE: Row = Row {
     ]),
     shapes: SHAPES,
     old_limit: true,
-    ..Row::speaking_chat(SLUG, NAME, AuthStyle::Bearer)
+    ..CompatRow::speaking_chat(SLUG, NAME, AuthStyle::Bearer)
 };
 /// Told to refuse what the model does not know, it would refuse `stream_options`.
-static STRICT: Row = Row { stream_usage: StreamUsage::Unasked, ..INFERENCE };
-static OPENAI: Row =
-    Row { serves: OPENAIS, shapes: SHAPES, developer: true, ..Row::speaking_chat(SLUG, NAME, AuthStyle::Bearer) };
+static STRICT: CompatRow = CompatRow { stream_usage: StreamUsage::Unasked, ..INFERENCE };
+static OPENAI: CompatRow = CompatRow {
+    serves: OPENAIS,
+    shapes: SHAPES,
+    developer: true,
+    ..CompatRow::speaking_chat(SLUG, NAME, AuthStyle::Bearer)
+};
 
 static CLAUDE: ProviderInfo = ProviderInfo {
     slug: SLUG,
@@ -78,7 +82,7 @@ struct Claude {
 static OPENAIS_HERE: OpenAis = OpenAis;
 static CLAUDE_HERE: Claude = Claude { api: Anthropic { info: &CLAUDE } };
 
-fn is_openais(settings: &Settings) -> bool {
+fn is_openais(settings: &CloudSettings) -> bool {
     foundry_path(settings).starts_with("/openai")
 }
 
@@ -131,7 +135,7 @@ fn path_to(call: &Call<'_>, tail: &str) -> String {
 }
 
 /// `model` in a path-less tail: a client of Messages or Responses is served by way of chat.
-fn by_chat<'c>(row: &'static Row, call: &Call<'c>) -> Call<'c> {
+fn by_chat<'c>(row: &'static CompatRow, call: &Call<'c>) -> Call<'c> {
     let adapted = row.translates(call.operation, call.dialect);
     Call { operation: if adapted { ChatCompletions } else { call.operation }, ..call.clone() }
 }
@@ -145,7 +149,7 @@ impl Adapter for AzureAi {
         &INFERENCE.info
     }
 
-    fn at(&self, settings: &Settings) -> Option<&'static dyn Adapter> {
+    fn at(&self, settings: &CloudSettings) -> Option<&'static dyn Adapter> {
         if settings.get("azure_foundry_url").is_some_and(|url| url.to_ascii_lowercase().contains("anthropic")) {
             return Some(&CLAUDE_HERE);
         }
@@ -161,11 +165,11 @@ impl Adapter for AzureAi {
         (&INFERENCE).endpoint(operation, dialect)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         inference(if call.settings.get("azure_extra_params") == Some("error") { &STRICT } else { &INFERENCE }, call)
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         Ok(untouched(call))
     }
 
@@ -194,11 +198,11 @@ impl Adapter for AzureAi {
     }
 }
 
-fn untouched(call: &Call<'_>) -> Outgoing {
-    Outgoing { path: Some(path_to(call, call.tail)), ..raw::request(call) }
+fn untouched(call: &Call<'_>) -> ProviderRequest {
+    ProviderRequest { path: Some(path_to(call, call.tail)), ..raw::request(call) }
 }
 
-fn inference(row: &'static Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
+fn inference(row: &'static CompatRow, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let bare = call.model.and_then(|model| model.strip_prefix("cohere.")).filter(|_| call.operation == Rerank);
     let call = &Call { model: bare.or(call.model), ..call.clone() };
     let path = Some(path_of_maker(call).unwrap_or_else(|| path(&by_chat(row, call))));
@@ -208,7 +212,7 @@ fn inference(row: &'static Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
         let deployment = call.settings.get("azure_deployment_name");
         out.headers.extend(deployment.and_then(|name| header("azureml-model-deployment", name)));
     }
-    Ok(Outgoing { path, ..out })
+    Ok(ProviderRequest { path, ..out })
 }
 
 impl Adapter for OpenAis {
@@ -224,11 +228,11 @@ impl Adapter for OpenAis {
         (&OPENAI).endpoint(operation, dialect)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         inference(&OPENAI, call)
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         Ok(untouched(call))
     }
 
@@ -279,18 +283,18 @@ impl Adapter for Claude {
         if operation == ListModels { None } else { self.api.endpoint(operation, dialect) }
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let out = self.api.request(call)?;
         let fixed = self.api.endpoint(call.operation, call.dialect).map(|endpoint| endpoint.path);
         let below = out.path.as_deref().or(fixed.as_deref()).unwrap_or_default();
         let path = Some(claude_path(call, below));
-        Ok(Outgoing { path, ..out })
+        Ok(ProviderRequest { path, ..out })
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let out = raw::request(call);
         let path = Some(claude_path(call, out.path.as_deref().unwrap_or_default()));
-        Ok(Outgoing { path, ..out })
+        Ok(ProviderRequest { path, ..out })
     }
 
     fn response(&self, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -1,22 +1,25 @@
 //! Azure OpenAI: OpenAI's bodies below resources, deployments and versions, or below `/openai/v1`, which has neither.
 
 use super::{OPENAIS, query};
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Reply, StreamTranslator};
-use crate::compat::{Row, StreamUsage, safe};
+use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
+use crate::compat::{CompatRow, StreamUsage, safe};
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::cloud::azure::{addressed, spellings};
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 
 const SLUG: &str = "azure-openai";
 
-static OPEN: Row =
-    Row { serves: OPENAIS, developer: true, ..Row::speaking_chat(SLUG, "Azure OpenAI", AuthStyle::Header("api-key")) };
+static OPEN: CompatRow = CompatRow {
+    serves: OPENAIS,
+    developer: true,
+    ..CompatRow::speaking_chat(SLUG, "Azure OpenAI", AuthStyle::Header("api-key"))
+};
 /// Older versions answer 400 to `stream_options`.
-static OLDER: Row = Row { stream_usage: StreamUsage::Refuses, ..OPEN };
+static OLDER: CompatRow = CompatRow { stream_usage: StreamUsage::Refuses, ..OPEN };
 /// The first version that takes them, by its date
 /// (<https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle>).
 const TAKES_OPTIONS: &str = "2024-09-01";
@@ -24,11 +27,11 @@ const TAKES_OPTIONS: &str = "2024-09-01";
 pub(crate) struct AzureOpenAi;
 
 /// Where one call goes.
-struct Target<'c> {
+struct AzureTarget<'c> {
     path: String,
     /// Stands for the model in the body.
     deployment: Option<&'c str>,
-    row: &'static Row,
+    row: &'static CompatRow,
 }
 
 /// Served by a deployment of its own path in dated versions.
@@ -51,7 +54,7 @@ const fn is_deployed(operation: Operation) -> bool {
     )
 }
 
-impl<'c> Target<'c> {
+impl<'c> AzureTarget<'c> {
     fn of(call: &Call<'c>) -> Result<Self, Fault> {
         let named = || query::param(call.query, "model").or_else(|| query::param(call.query, "deployment"));
         let model = call.model.or_else(|| (call.operation == Operation::Realtime).then(named).flatten());
@@ -86,7 +89,7 @@ impl<'c> Target<'c> {
 
 /// The call under the name of its deployment, by which it went up.
 fn deployed<'c>(call: &Call<'c>) -> Call<'c> {
-    let deployment = Target::of(call).ok().and_then(|target| target.deployment);
+    let deployment = AzureTarget::of(call).ok().and_then(|target| target.deployment);
     Call { model: deployment, ..call.clone() }
 }
 
@@ -127,25 +130,25 @@ impl Adapter for AzureOpenAi {
         (&OPEN).endpoint(operation, dialect)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        let target = Target::of(call)?;
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
+        let target = AzureTarget::of(call)?;
         let named = Call { model: target.deployment, query: None, ..call.clone() };
-        Ok(Outgoing { path: Some(target.path), ..target.row.request(&named)? })
+        Ok(ProviderRequest { path: Some(target.path), ..target.row.request(&named)? })
     }
 
-    fn untouched(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        Ok(Outgoing { path: Some(raw_path(call)), ..raw::request(call) })
+    fn untouched(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
+        Ok(ProviderRequest { path: Some(raw_path(call)), ..raw::request(call) })
     }
 
     fn relayed(&self, call: &Call<'_>) -> Result<Option<String>, Fault> {
-        Target::of(call).map(|target| Some(target.path))
+        AzureTarget::of(call).map(|target| Some(target.path))
     }
 
     fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
         model_place::azure(call)
     }
 
-    fn spellings(&self, model: &str, settings: &Settings) -> Vec<String> {
+    fn spellings(&self, model: &str, settings: &CloudSettings) -> Vec<String> {
         spellings(settings, model).into_iter().map(str::to_owned).collect()
     }
 

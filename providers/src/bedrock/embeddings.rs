@@ -9,7 +9,7 @@ use crate::answer::embeddings;
 use crate::convert::converse::maker::Maker;
 use crate::failure;
 use crate::tokens;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct Ask<'a> {
+struct BedrockEmbeddingParameters<'a> {
     #[serde(borrow)]
     input: &'a RawValue,
     dimensions: Option<u64>,
@@ -28,20 +28,20 @@ struct Ask<'a> {
     normalize: Option<bool>,
     /// Cohere's own: what the vectors are for, and where long texts are cut.
     #[serde(borrow)]
-    input_type: Option<Text<'a>>,
+    input_type: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    truncate: Option<Text<'a>>,
+    truncate: Option<JsonStr<'a>>,
 }
 
 pub(super) fn request(body: &[u8], maker: Maker<'_>) -> Result<(Vec<u8>, Vec<&'static str>), Fault> {
-    let ask: Ask<'_> = serde_json::from_slice(body)
+    let ask: BedrockEmbeddingParameters<'_> = serde_json::from_slice(body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no embeddings request: {e}")))?;
     let rule = "must be a string or an array of strings: Bedrock's models count tokens by themselves and take none";
     let raw = ask.input.get().as_bytes();
-    let texts = match read::<Text<'_>>(raw) {
+    let texts = match read::<JsonStr<'_>>(raw) {
         Some(one) => vec![one.0],
         None => {
-            let all = read::<Vec<Text<'_>>>(raw).ok_or_else(|| refused("input", rule))?;
+            let all = read::<Vec<JsonStr<'_>>>(raw).ok_or_else(|| refused("input", rule))?;
             all.into_iter().map(|text| text.0).collect()
         }
     };
@@ -57,7 +57,7 @@ pub(super) fn request(body: &[u8], maker: Maker<'_>) -> Result<(Vec<u8>, Vec<&'s
     Ok((body.to_string().into_bytes(), adjusted))
 }
 
-fn titan(ask: &Ask<'_>, texts: &[Cow<'_, str>], maker: Maker<'_>) -> Result<Value, Fault> {
+fn titan(ask: &BedrockEmbeddingParameters<'_>, texts: &[Cow<'_, str>], maker: Maker<'_>) -> Result<Value, Fault> {
     let [text] = texts else {
         return Err(refused("input", "must be one text: Titan takes one a call"));
     };
@@ -84,7 +84,7 @@ fn titan(ask: &Ask<'_>, texts: &[Cow<'_, str>], maker: Maker<'_>) -> Result<Valu
     Ok(out)
 }
 
-fn cohere(ask: &Ask<'_>, texts: &[Cow<'_, str>]) -> Value {
+fn cohere(ask: &BedrockEmbeddingParameters<'_>, texts: &[Cow<'_, str>]) -> Value {
     let purpose = ask.input_type.as_ref().map_or("search_document", |t| &*t.0);
     let mut out = json!({ "texts": texts, "input_type": purpose, "embedding_types": ["float"] });
     if let Some(truncate) = &ask.truncate {

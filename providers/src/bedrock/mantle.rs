@@ -1,9 +1,11 @@
 //! Bedrock's models by the APIs of those who made APIs: OpenAI's chat for all but Claude, Anthropic's Messages for Claude
 //! (<https://docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html>). Which one is the model's to say.
 
-use crate::adapter::{Adapter, Call, Endpoint, Failure, Outgoing, Pieces, Reply, StreamTranslator, VENDOR_KEY};
+use crate::adapter::{
+    Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator, VENDOR_KEY,
+};
 use crate::anthropic::{Anthropic, VERSION};
-use crate::compat::{Row, Serves};
+use crate::compat::{CompatRow, Serves};
 use crate::convert::converse::maker::Maker;
 use crate::wire::read;
 use bytes::Bytes;
@@ -17,8 +19,10 @@ const SLUG: &str = "bedrock-mantle";
 const NAME: &str = "AWS Bedrock Mantle";
 
 /// The path is the model's.
-static OPEN: Row =
-    Row { serves: Serves::of(&[ChatCompletions, ListModels]), ..Row::speaking_chat(SLUG, NAME, AuthStyle::Bearer) };
+static OPEN: CompatRow = CompatRow {
+    serves: Serves::of(&[ChatCompletions, ListModels]),
+    ..CompatRow::speaking_chat(SLUG, NAME, AuthStyle::Bearer)
+};
 
 static CLAUDE: Anthropic = Anthropic {
     info: &ProviderInfo {
@@ -75,11 +79,16 @@ impl Adapter for Mantle {
         true
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         match call.operation {
             ListModels => {
                 let path = call.query.map(|query| format!("/v1/models?{query}"));
-                Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(Bytes::new()), adjusted: Vec::new() })
+                Ok(ProviderRequest {
+                    path,
+                    headers: Vec::new(),
+                    body: BodyPieces::One(Bytes::new()),
+                    adjusted: Vec::new(),
+                })
             }
             _ if is_claude(call.model) => claude(call),
             CountTokens => {
@@ -112,7 +121,7 @@ impl Adapter for Mantle {
     }
 }
 
-fn claude(call: &Call<'_>) -> Result<Outgoing, Fault> {
+fn claude(call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let mut out = CLAUDE.request(call)?;
     let counts = if call.operation == CountTokens { "/count_tokens" } else { "" };
     let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();

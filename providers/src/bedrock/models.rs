@@ -2,7 +2,7 @@
 
 use crate::adapter::{Failure, Reply};
 use crate::failure;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::Dialect;
 use serde::Deserialize;
@@ -19,9 +19,9 @@ struct BedrockPage<'a> {
 #[serde(rename_all = "camelCase")]
 struct BedrockListed<'a> {
     #[serde(borrow)]
-    model_id: Text<'a>,
+    model_id: JsonStr<'a>,
     #[serde(borrow)]
-    provider_name: Option<Text<'a>>,
+    provider_name: Option<JsonStr<'a>>,
 }
 
 pub(super) fn response(slug: &'static str, body: &Bytes) -> Result<Reply, Failure> {

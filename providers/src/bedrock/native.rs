@@ -3,9 +3,9 @@
 //! (<https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html>).
 
 use super::path;
-use crate::adapter::{Call, Outgoing, Pieces};
+use crate::adapter::{BodyPieces, Call, ProviderRequest};
 use crate::convert::chat::unthreaded;
-use crate::wire::{Text, speaks};
+use crate::wire::{JsonStr, speaks};
 use crate::{edit, model};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,34 +24,35 @@ const GUARDRAILS: &[&str] = &["guardrailConfig", "guardrail_config"];
 #[serde(default, rename_all = "camelCase")]
 struct NamedGuardrail<'a> {
     #[serde(borrow)]
-    guardrail_identifier: Option<Text<'a>>,
+    guardrail_identifier: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    guardrail_version: Option<Text<'a>>,
+    guardrail_version: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    trace: Option<Text<'a>>,
+    trace: Option<JsonStr<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-struct Own<'a> {
+struct BedrockExtraFields<'a> {
     #[serde(borrow, rename = "guardrailConfig", alias = "guardrail_config")]
     guardrail: Option<NamedGuardrail<'a>>,
     anthropic_version: Option<serde::de::IgnoredAny>,
     max_tokens: Option<serde::de::IgnoredAny>,
-    thinking: Option<Thinking>,
+    thinking: Option<BedrockThinkingBudget>,
     #[serde(borrow)]
     thread: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Thinking {
+#[serde(expecting = "an object")]
+struct BedrockThinkingBudget {
     budget_tokens: Option<u64>,
 }
 
-fn own(body: &[u8]) -> Result<Own<'_>, Fault> {
+fn own(body: &[u8]) -> Result<BedrockExtraFields<'_>, Fault> {
     serde_json::from_slice(body).map_err(|e| model::not_an_object(&e))
 }
 
-fn changed(body: &Bytes, own: &Own<'_>, limit: Option<&str>) -> Result<Bytes, Fault> {
+fn changed(body: &Bytes, own: &BedrockExtraFields<'_>, limit: Option<&str>) -> Result<Bytes, Fault> {
     let mut changes = vec![("model", None), ("stream", None)];
     changes.extend(GUARDRAILS.iter().map(|name| (*name, None)));
     if own.anthropic_version.is_none() {
@@ -63,7 +64,7 @@ fn changed(body: &Bytes, own: &Own<'_>, limit: Option<&str>) -> Result<Bytes, Fa
     edit::set_top_level(body, &changes).map_err(|e| model::not_an_object(&e))
 }
 
-pub(super) fn request(call: &Call<'_>, model: &str) -> Result<Outgoing, Fault> {
+pub(super) fn request(call: &Call<'_>, model: &str) -> Result<ProviderRequest, Fault> {
     let own = own(call.body)?;
     if speaks(own.thread) {
         return Err(unthreaded());
@@ -83,7 +84,12 @@ pub(super) fn request(call: &Call<'_>, model: &str) -> Result<Outgoing, Fault> {
         headers.push((HeaderName::from_static(name), value));
     }
     let verb = if call.stream { "invoke-with-response-stream" } else { "invoke" };
-    Ok(Outgoing { path: Some(path::of(model, verb)), headers, body: Pieces::One(body), adjusted: Vec::new() })
+    Ok(ProviderRequest {
+        path: Some(path::of(model, verb)),
+        headers,
+        body: BodyPieces::One(body),
+        adjusted: Vec::new(),
+    })
 }
 
 /// `CountTokens` of a body that could be sent: one with a limit, which a count does not need

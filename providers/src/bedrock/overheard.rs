@@ -5,10 +5,10 @@ use super::stream::unwrap;
 use crate::adapter::{Call, Ending, Failure, Progress, Reply, StreamTranslator};
 use crate::convert::steps::from_converse::ConverseReader;
 use crate::convert::steps::from_messages::MessageReader;
-use crate::frames::{Frames, Kind};
-use crate::passthrough::Seen;
+use crate::frames::{FrameKind, Frames};
+use crate::passthrough::ReplyStreamState;
 use crate::raw;
-use crate::translate::Reader;
+use crate::translate::EventReader;
 use crate::wire::read;
 use crate::wire::usage::{AnthropicUsage, ConverseUsage};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct BedrockReplySummary<'a> {
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     /// Tokens of the input, as Titan's embedding models tell them.
@@ -26,7 +26,7 @@ struct Said<'a> {
 }
 
 pub(super) fn response(call: &Call<'_>, body: &Bytes) -> Reply {
-    let said = read::<Said<'_>>(body);
+    let said = read::<BedrockReplySummary<'_>>(body);
     let embedded = said.as_ref().and_then(|s| s.embedded).map(|input| Usage { input, ..Usage::default() });
     let usage = said.and_then(|s| s.usage).map(|raw| raw.get().as_bytes());
     let converse = usage.and_then(|u| read::<ConverseUsage>(u)?.split());
@@ -39,7 +39,7 @@ pub(super) struct Overheard {
     frames: Frames,
     converse: ConverseReader,
     claude: MessageReader,
-    seen: Seen,
+    seen: ReplyStreamState,
     /// What came is no stream of frames; nothing more is read.
     deaf: bool,
 }
@@ -47,13 +47,13 @@ pub(super) struct Overheard {
 impl Overheard {
     pub(super) fn new() -> Self {
         let (converse, claude) = (ConverseReader::new(None), MessageReader::default());
-        Self { frames: Frames::default(), converse, claude, seen: Seen::new(), deaf: false }
+        Self { frames: Frames::default(), converse, claude, seen: ReplyStreamState::new(), deaf: false }
     }
 
     fn hear(&mut self) {
         loop {
             let frame = match self.frames.next_frame() {
-                Ok(Some(frame)) if frame.kind == Kind::Event => frame,
+                Ok(Some(frame)) if frame.kind == FrameKind::Event => frame,
                 Ok(Some(_)) => continue,
                 Ok(None) => return,
                 Err(_) => {

@@ -5,12 +5,12 @@ use super::trouble::of_frame;
 use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
 use crate::anthropic;
 use crate::failure;
-use crate::frames::{Broken, Frame, Frames, Kind};
+use crate::frames::{Broken, Frame, FrameKind, Frames};
 use crate::promised_json::{NoJson, PromisedJson};
 use crate::sse;
 use crate::tap::TextPlace;
-use crate::translate::{EventError, Flow, Reader};
-use crate::wire::{Text, read};
+use crate::translate::{EventError, EventReader, TranslatedStream};
+use crate::wire::{JsonStr, read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -22,7 +22,7 @@ pub(super) struct FrameStream<R> {
     dialect: Dialect,
     frames: Frames,
     reader: R,
-    flow: Flow,
+    flow: TranslatedStream,
 }
 
 fn garbled(slug: &str, broken: Broken, dialect: Dialect) -> Failure {
@@ -32,17 +32,17 @@ fn garbled(slug: &str, broken: Broken, dialect: Dialect) -> Failure {
     }
 }
 
-impl<R: Reader> FrameStream<R> {
+impl<R: EventReader> FrameStream<R> {
     pub(super) fn new(call: &Call<'_>, slug: &'static str, reader: R) -> Self {
-        let flow = Flow::new(call, slug).holding_to(PromisedJson::of(call));
+        let flow = TranslatedStream::new(call, slug).holding_to(PromisedJson::of(call));
         Self { slug, dialect: call.dialect, frames: Frames::default(), reader, flow }
     }
 
     fn take(&mut self, frame: &Frame, out: &mut BytesMut) -> Result<(), Failure> {
         let mut steps = Vec::with_capacity(4);
         let outcome = match frame.kind {
-            Kind::Event => self.reader.named(&frame.name, &frame.payload, &mut steps),
-            Kind::Exception | Kind::Error => Err(EventError::trouble(of_frame(frame))),
+            FrameKind::Event => self.reader.named(&frame.name, &frame.payload, &mut steps),
+            FrameKind::Exception | FrameKind::Error => Err(EventError::trouble(of_frame(frame))),
         };
         let written = self.flow.write(&steps, out);
         outcome.map_err(|bad| self.flow.failure(bad, &frame.payload))?;
@@ -50,7 +50,7 @@ impl<R: Reader> FrameStream<R> {
     }
 }
 
-impl<R: Reader> StreamTranslator for FrameStream<R> {
+impl<R: EventReader> StreamTranslator for FrameStream<R> {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
         let mut out = BytesMut::with_capacity(chunk.len());
         self.flow.begin();
@@ -112,7 +112,7 @@ impl<R: Reader> StreamTranslator for FrameStream<R> {
 #[derive(Deserialize)]
 struct BedrockChunk<'a> {
     #[serde(borrow)]
-    bytes: Text<'a>,
+    bytes: JsonStr<'a>,
 }
 
 /// What a frame of InvokeModel's stream wraps.
@@ -122,9 +122,9 @@ pub(super) fn unwrap(frame: &Frame) -> Option<Vec<u8>> {
 }
 
 #[derive(Deserialize)]
-struct Named<'a> {
+struct EventTypeField<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
 }
 
 pub(super) struct Unwrapped {
@@ -145,13 +145,13 @@ impl Unwrapped {
     }
 
     fn take(&mut self, frame: &Frame) -> Result<Bytes, Failure> {
-        if frame.kind != Kind::Event {
+        if frame.kind != FrameKind::Event {
             let trouble = of_frame(frame);
             return Err(trouble.render(self.slug, trouble.status(), self.dialect));
         }
         let unreadable = || failure::unreadable(self.slug, "an event of the stream", &frame.payload, self.dialect);
         let data = unwrap(frame).ok_or_else(unreadable)?;
-        let name = read::<Named<'_>>(&data).ok_or_else(unreadable)?.kind.0;
+        let name = read::<EventTypeField<'_>>(&data).ok_or_else(unreadable)?.kind.0;
         self.events.push(sse::event(Some(&name), &data))
     }
 }

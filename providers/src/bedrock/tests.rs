@@ -5,33 +5,33 @@ use super::Bedrock;
 use crate::adapter::{Adapter, Call};
 use crate::frames::tests::frame;
 use bytes::Bytes;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::{Dialect, Operation};
 use http::{HeaderMap, Method};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
-enum Said {
+enum ConverseSampleBlock {
     Text(Vec<String>),
     Thought(Vec<String>, Option<String>),
     Redacted(String),
     Call(String, Value),
 }
 
-fn block() -> impl Strategy<Value = Said> {
+fn block() -> impl Strategy<Value = ConverseSampleBlock> {
     let words = || prop::collection::vec("[a-z\"\\\\\n\u{e9}\u{1F600} ]{1,8}", 1..4);
     let args = prop::collection::vec(("[a-c]{1,2}", "[a-z\"\u{e9}]{0,5}"), 0..3)
         .prop_map(|all| Value::Object(all.into_iter().map(|(k, v)| (k, Value::from(v))).collect()));
     prop_oneof![
-        words().prop_map(Said::Text),
-        (words(), prop::option::of("[A-Za-z0-9]{1,9}")).prop_map(|(w, s)| Said::Thought(w, s)),
-        "[A-Za-z0-9]{4}".prop_map(Said::Redacted),
-        ("[a-z]{1,5}", args).prop_map(|(n, a)| Said::Call(n, a)),
+        words().prop_map(ConverseSampleBlock::Text),
+        (words(), prop::option::of("[A-Za-z0-9]{1,9}")).prop_map(|(w, s)| ConverseSampleBlock::Thought(w, s)),
+        "[A-Za-z0-9]{4}".prop_map(ConverseSampleBlock::Redacted),
+        ("[a-z]{1,5}", args).prop_map(|(n, a)| ConverseSampleBlock::Call(n, a)),
     ]
 }
 
-impl Said {
+impl ConverseSampleBlock {
     fn whole(&self, i: usize) -> Value {
         match self {
             Self::Text(words) => json!({ "text": words.concat() }),
@@ -91,7 +91,7 @@ fn call<'a>(body: &'a Bytes, operation: Operation, stream: bool) -> Call<'a> {
         now_ms: 1_750_000_000_000,
         dice: 0,
         origin: 1,
-        settings: Settings::none(),
+        settings: CloudSettings::none(),
         keeps: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of AWS: a message in the body, the type in a header or beside it, and exceptions inside streams.
 
 use crate::failure::ProviderError;
-use crate::frames::{Frame, Kind};
+use crate::frames::{Frame, FrameKind};
 use serde_json::Value;
 
 /// What follows may repeat headers of the request, a session token among them.
@@ -21,8 +21,8 @@ pub(super) fn of_body(kind: Option<&str>, body: &[u8]) -> Option<ProviderError> 
 /// An exception in the place of an event, with the status that it would have had as a whole answer.
 pub(super) fn of_frame(frame: &Frame) -> ProviderError {
     let trouble = match frame.kind {
-        Kind::Error => None,
-        Kind::Event | Kind::Exception => of_body(Some(&frame.name), &frame.payload),
+        FrameKind::Error => None,
+        FrameKind::Event | FrameKind::Exception => of_body(Some(&frame.name), &frame.payload),
     };
     let trouble = trouble.unwrap_or_else(|| ProviderError {
         kind: Some(frame.name.clone()),

@@ -4,7 +4,7 @@
 use crate::adapter::{Call, Failure, Reply};
 use crate::answer::embeddings;
 use crate::failure;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::{Deserialize, Serialize};
@@ -12,23 +12,23 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct Ask<'a> {
+struct CohereEmbeddingParameters<'a> {
     #[serde(borrow)]
     input: &'a RawValue,
     dimensions: Option<u64>,
     #[serde(borrow)]
-    encoding_format: Option<Text<'a>>,
+    encoding_format: Option<JsonStr<'a>>,
     #[serde(borrow)]
     user: Option<&'a RawValue>,
     /// Cohere's own: what the vectors are for.
     #[serde(borrow)]
-    input_type: Option<Text<'a>>,
+    input_type: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    truncate: Option<Text<'a>>,
+    truncate: Option<JsonStr<'a>>,
 }
 
 #[derive(Serialize)]
-struct Wanted<'a> {
+struct CohereEmbedRequest<'a> {
     model: &'a str,
     texts: Vec<Cow<'a, str>>,
     /// Needed by every model since v3.
@@ -40,24 +40,24 @@ struct Wanted<'a> {
     truncate: Option<Cow<'a, str>>,
 }
 
-fn packed(ask: &Ask<'_>) -> bool {
+fn packed(ask: &CohereEmbeddingParameters<'_>) -> bool {
     ask.encoding_format.as_ref().is_some_and(|f| f.0 == "base64")
 }
 
 pub(super) fn request(body: &[u8], model: &str) -> Result<(Vec<u8>, Vec<&'static str>), Fault> {
-    let ask: Ask<'_> = serde_json::from_slice(body)
+    let ask: CohereEmbeddingParameters<'_> = serde_json::from_slice(body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no embeddings request: {e}")))?;
     let rule = "input must be a string or an array of strings: Cohere counts tokens by itself and takes none";
-    let texts = match read::<Text<'_>>(ask.input.get().as_bytes()) {
+    let texts = match read::<JsonStr<'_>>(ask.input.get().as_bytes()) {
         Some(one) => vec![one.0],
-        None => read::<Vec<Text<'_>>>(ask.input.get().as_bytes())
+        None => read::<Vec<JsonStr<'_>>>(ask.input.get().as_bytes())
             .ok_or_else(|| Fault::new(FaultKind::Refused, rule).on("input"))?
             .into_iter()
             .map(|text| text.0)
             .collect(),
     };
     let adjusted = if speaks(ask.user) { vec!["user"] } else { Vec::new() };
-    let wanted = Wanted {
+    let wanted = CohereEmbedRequest {
         model,
         texts,
         embedding_types: [if packed(&ask) { "base64" } else { "float" }],
@@ -70,7 +70,7 @@ pub(super) fn request(body: &[u8], model: &str) -> Result<(Vec<u8>, Vec<&'static
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct CohereEmbedReply<'a> {
     #[serde(borrow)]
     embeddings: Embeddings<'a>,
     meta: Option<Meta>,
@@ -95,7 +95,8 @@ struct Billed {
 }
 
 pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
-    let answer: Answer<'_> = read(body).ok_or_else(|| failure::unreadable(slug, "the answer", body, call.dialect))?;
+    let answer: CohereEmbedReply<'_> =
+        read(body).ok_or_else(|| failure::unreadable(slug, "the answer", body, call.dialect))?;
     let vectors = answer.embeddings.base64.or(answer.embeddings.float).unwrap_or_default();
     let billed = answer.meta.and_then(|m| m.billed_units).and_then(|b| b.input_tokens);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, NaN is 0")]

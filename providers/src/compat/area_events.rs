@@ -7,10 +7,10 @@ use super::{sound, vectors};
 use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
 use crate::failure::{self, ProviderError};
 use crate::length::PassingSound;
-use crate::passthrough::{Grammar, Passthrough, Seen, Verdict};
+use crate::passthrough::{EventVerdict, Grammar, Passthrough, ReplyStreamState};
 use crate::sse::{self, Framer};
 use crate::wire::usage::{OpenAiUsage, told};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 #[derive(Deserialize)]
 struct AreaEvent<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -32,17 +32,17 @@ struct AreaEvent<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
-    audio: Option<Text<'a>>,
+    audio: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    quality: Option<Text<'a>>,
+    quality: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    size: Option<Text<'a>>,
+    size: Option<JsonStr<'a>>,
 }
 
 impl AreaEvent<'_> {
     fn usage(&self, slug: &str, operation: Operation) -> Option<Usage> {
         let usage = self.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes()));
-        let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
+        let text = |text: &Option<JsonStr<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
         match operation {
             Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary => {
                 let pictured = pictured(usage, 1, &text(&self.quality), &text(&self.size));
@@ -56,7 +56,7 @@ impl AreaEvent<'_> {
     /// What a picture comes to of which a part was seen, should nobody tell: its tokens as OpenAI counts them for a square of
     /// 1,024 (<https://developers.openai.com/api/docs/guides/image-generation>), and for others by their area.
     fn begun_picture(&self) -> Usage {
-        let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
+        let text = |text: &Option<JsonStr<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
         let of_square = match &*text(&self.quality) {
             "low" => 272,
             "medium" => 1_056,
@@ -96,11 +96,11 @@ impl AreaGrammar {
         Self { slug, operation: call.operation, heard: hears.then(|| sound::heard(call)).flatten(), drawn: None }
     }
 
-    fn take(&mut self, event: &AreaEvent<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&mut self, event: &AreaEvent<'_>, data: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         let kind = event.kind.as_ref().map_or("", |kind| &*kind.0);
         if kind == "error" || speaks(event.error) {
             let trouble = ProviderError::read(data).unwrap_or_default();
-            return Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
+            return EventVerdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
         }
         seen.begin();
         // What was heard was heard, and what was drawn was drawn, should the stream end before it tells so.
@@ -119,7 +119,7 @@ impl AreaGrammar {
             }
             seen.progress = Progress::Complete;
         }
-        Verdict::Pass
+        EventVerdict::Pass
     }
 }
 
@@ -131,20 +131,22 @@ pub(crate) fn error_event(failure: &Failure) -> Bytes {
 }
 
 impl Grammar for AreaGrammar {
-    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
-        let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else { return Verdict::Pass };
+    fn read(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
+        let Some(data) = sse::data(event).filter(|data| !data.trim_ascii().is_empty()) else {
+            return EventVerdict::Pass;
+        };
         // Some servers end as chat does.
         if data.trim_ascii() == b"[DONE]" {
             seen.progress = Progress::Complete;
             seen.usage = seen.usage.or(self.heard);
-            return Verdict::Pass;
+            return EventVerdict::Pass;
         }
         match read::<AreaEvent<'_>>(&data) {
             Some(event) => self.take(&event, &data, seen),
             None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
-                Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
+                EventVerdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
             }
-            None => Verdict::Pass,
+            None => EventVerdict::Pass,
         }
     }
 
@@ -165,7 +167,7 @@ pub(crate) fn stream(slug: &'static str, call: &Call<'_>) -> Passthrough<AreaGra
 pub(crate) struct SpokenBytes {
     slug: &'static str,
     framer: Framer,
-    seen: Seen,
+    seen: ReplyStreamState,
     /// What the client asked for.
     media: &'static str,
     sound: PassingSound,
@@ -173,7 +175,7 @@ pub(crate) struct SpokenBytes {
 
 impl SpokenBytes {
     pub(crate) fn new(slug: &'static str, media: &'static str) -> Self {
-        Self { slug, framer: Framer::default(), seen: Seen::new(), media, sound: PassingSound::default() }
+        Self { slug, framer: Framer::default(), seen: ReplyStreamState::new(), media, sound: PassingSound::default() }
     }
 
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {

@@ -5,10 +5,10 @@ use super::chunks::ChunkGrammar;
 use crate::adapter::{Call, Failure};
 use crate::answer::ResponseEvent;
 use crate::failure::ProviderError;
-use crate::passthrough::{Grammar, Seen, Verdict};
+use crate::passthrough::{EventVerdict, Grammar, ReplyStreamState};
 use crate::sse;
-use crate::translate::{EventError, Reader};
-use crate::wire::{Text, read};
+use crate::translate::{EventError, EventReader};
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Usage};
 use memchr::memmem;
@@ -26,7 +26,7 @@ struct BaseResp<'a> {
     #[serde(default)]
     status_code: i64,
     #[serde(borrow)]
-    status_msg: Option<Text<'a>>,
+    status_msg: Option<JsonStr<'a>>,
 }
 
 /// What an answer, or an event of one, says went wrong.
@@ -65,10 +65,10 @@ impl CheckedChunks {
 
 /// What is like an event that told of no trouble, and passes unread, tells of none.
 impl Grammar for CheckedChunks {
-    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+    fn read(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         let told = sse::data(event).and_then(|data| trouble(&data));
         match told {
-            Some(trouble) => Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi)),
+            Some(trouble) => EventVerdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi)),
             None => self.chunks.read(event, seen),
         }
     }
@@ -93,7 +93,7 @@ impl Grammar for CheckedChunks {
 /// Steps for clients of other dialects.
 pub(super) struct CheckedReader<R>(pub(super) R);
 
-impl<R: Reader> Reader for CheckedReader<R> {
+impl<R: EventReader> EventReader for CheckedReader<R> {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         match trouble(data) {
             Some(trouble) => Err(EventError::trouble(trouble)),

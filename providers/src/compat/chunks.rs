@@ -4,11 +4,11 @@
 use super::scan::{says, strings_after};
 use crate::adapter::{Call, Failure, Progress};
 use crate::failure::{self, ProviderError};
-use crate::passthrough::{Grammar, Seen, Verdict};
+use crate::passthrough::{EventVerdict, Grammar, ReplyStreamState};
 use crate::sse;
-use crate::tokens::Said;
+use crate::tokens::StreamedText;
 use crate::wire::usage::{OpenAiUsage, served, told};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation};
 use memchr::memmem::Finder;
@@ -38,11 +38,11 @@ struct CompatChunk<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
     #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
+    choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -59,11 +59,11 @@ struct GroqUsage<'a> {
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChunkChoice<'a> {
     #[serde(default)]
     index: u64,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<ChunkDelta<'a>>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -71,7 +71,7 @@ struct Choice<'a> {
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct ChunkDelta<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -88,9 +88,9 @@ struct Delta<'a> {
     function_call: Option<&'a RawValue>,
 }
 
-impl Choice<'_> {
+impl ChunkChoice<'_> {
     fn begins(&self) -> bool {
-        let said = |d: &Delta<'_>| {
+        let said = |d: &ChunkDelta<'_>| {
             [d.content, d.reasoning_content, d.reasoning, d.refusal, d.audio, d.tool_calls, d.function_call]
                 .into_iter()
                 .any(speaks)
@@ -120,7 +120,7 @@ impl ChunkGrammar {
 
     /// A chunk writes text, or reasoning, or arguments; some providers send the same reasoning under two names,
     /// so only the first name that carries anything counts.
-    fn hear(event: &[u8], said: &mut Said) {
+    fn hear(event: &[u8], said: &mut StreamedText) {
         for key in &NAMES.written {
             let mut any = false;
             for (text, chars) in strings_after(event, key).filter(|(_, chars)| *chars > 0) {
@@ -133,10 +133,10 @@ impl ChunkGrammar {
         }
     }
 
-    fn take(&mut self, chunk: &CompatChunk<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&mut self, chunk: &CompatChunk<'_>, data: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         if speaks(chunk.error) || chunk.object.is_some_and(|o| o.get() == "\"error\"") {
             let trouble = ProviderError::read(data).unwrap_or_default();
-            return Verdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
+            return EventVerdict::Fail(trouble.verbatim(trouble.status(), Bytes::copy_from_slice(data)));
         }
         if seen.model.is_none() {
             seen.model = chunk.model.as_ref().filter(|m| !m.0.is_empty()).map(|m| m.0.to_string());
@@ -146,7 +146,7 @@ impl ChunkGrammar {
         let usage = served(chunk.service_tier.map(RawValue::get), told(self.slug, usage));
         seen.usage = usage.or(seen.usage);
         match chunk.choices.as_deref() {
-            Some([]) if usage.is_some() && self.hide_usage => Verdict::Hide,
+            Some([]) if usage.is_some() && self.hide_usage => EventVerdict::Hide,
             choices => {
                 let choices = choices.unwrap_or_default();
                 for choice in choices.iter().filter(|c| speaks(c.finish_reason)) {
@@ -154,42 +154,42 @@ impl ChunkGrammar {
                         self.finished.push(choice.index);
                     }
                 }
-                if choices.iter().any(Choice::begins) {
+                if choices.iter().any(ChunkChoice::begins) {
                     seen.begin();
                 }
-                Verdict::Pass
+                EventVerdict::Pass
             }
         }
     }
 
-    fn study(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
-        let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
+    fn study(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
+        let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return EventVerdict::Pass };
         if data.trim_ascii() == b"[DONE]" {
             // A stream that failed has no clean end.
             if seen.failed.is_some() {
-                return Verdict::Hide;
+                return EventVerdict::Hide;
             }
             seen.progress = Progress::Complete;
-            return Verdict::Pass;
+            return EventVerdict::Pass;
         }
         match read::<CompatChunk<'_>>(&data) {
             Some(chunk) => self.take(&chunk, &data, seen),
             None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
-                Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
+                EventVerdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
             }
-            None => Verdict::Pass,
+            None => EventVerdict::Pass,
         }
     }
 }
 
 impl Grammar for ChunkGrammar {
-    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+    fn read(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         let is_plain = Self::plain(event);
-        let verdict = if !seen.quiet() && is_plain { Verdict::Pass } else { self.study(event, seen) };
-        if !seen.quiet() && matches!(verdict, Verdict::Pass) {
+        let verdict = if !seen.quiet() && is_plain { EventVerdict::Pass } else { self.study(event, seen) };
+        if !seen.quiet() && matches!(verdict, EventVerdict::Pass) {
             Self::hear(event, &mut seen.said);
             if is_plain {
-                return Verdict::Text(Operation::ChatCompletions);
+                return EventVerdict::Text(Operation::ChatCompletions);
             }
         }
         verdict
@@ -212,7 +212,7 @@ impl Grammar for ChunkGrammar {
 /// How many answers a body asks for; of a list of prompts nobody counts them.
 fn choices(call: &Call<'_>) -> usize {
     #[derive(Deserialize)]
-    struct Asked<'a> {
+    struct CompletionParameters<'a> {
         n: Option<usize>,
         #[serde(borrow)]
         prompt: Option<&'a RawValue>,
@@ -221,7 +221,7 @@ fn choices(call: &Call<'_>) -> usize {
     if !prompts && memchr::memmem::find(call.body, b"\"n\"").is_none() {
         return 1;
     }
-    let Some(asked) = read::<Asked<'_>>(call.body) else { return 1 };
+    let Some(asked) = read::<CompletionParameters<'_>>(call.body) else { return 1 };
     let many = asked.prompt.is_some_and(|prompt| prompt.get().starts_with('['));
     if prompts && many { usize::MAX } else { asked.n.unwrap_or(1).clamp(1, 128) }
 }

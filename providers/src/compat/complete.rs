@@ -3,7 +3,7 @@
 //!
 //! Bounds are those of <https://platform.openai.com/docs/api-reference/images/createEdit> and of its neighbours.
 
-use super::Row;
+use super::CompatRow;
 use crate::adapter::Call;
 use crate::wire::{read, speaks};
 use gateway_domain::form::{ClientForm, FormPart};
@@ -36,12 +36,12 @@ fn is_named(call: &Call<'_>, names: &[&str]) -> bool {
 }
 
 /// Deployments of Azure's have names of their own.
-fn is_openais(row: &Row, call: &Call<'_>) -> bool {
+fn is_openais(row: &CompatRow, call: &Call<'_>) -> bool {
     row.info.slug == "azure-openai" || (row.info.slug == "openai" && is_named(call, OPENAIS))
 }
 
 /// A body of JSON.
-pub(super) fn check(row: &Row, call: &Call<'_>) -> Result<(), Fault> {
+pub(super) fn check(row: &CompatRow, call: &Call<'_>) -> Result<(), Fault> {
     if !is_openais(row, call) {
         return Ok(());
     }
@@ -57,7 +57,7 @@ pub(super) fn check(row: &Row, call: &Call<'_>) -> Result<(), Fault> {
     }
 }
 
-pub(super) fn check_form(row: &Row, call: &Call<'_>, form: &ClientForm) -> Result<(), Fault> {
+pub(super) fn check_form(row: &CompatRow, call: &Call<'_>, form: &ClientForm) -> Result<(), Fault> {
     if !is_openais(row, call) {
         return Ok(());
     }

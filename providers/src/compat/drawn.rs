@@ -6,7 +6,7 @@
 
 use super::vectors::{charge, charge_of, put_beside};
 use crate::wire::usage::OpenAiUsage;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use gateway_domain::{NanoUsd, Usage};
 use memchr::memmem;
 use serde::Deserialize;
@@ -31,9 +31,9 @@ struct HostedTools {
 #[derive(Deserialize)]
 struct HostedTool<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]

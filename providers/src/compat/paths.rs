@@ -1,11 +1,11 @@
 //! Where an operation lives at an OpenAI-like provider, and paths that a body decides.
 
-use super::{Quirk, Row};
+use super::{CompatRow, Quirk};
 use crate::adapter::Call;
 use gateway_domain::{Fault, FaultKind, Operation};
 use std::borrow::Cow;
 
-pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, str>> {
+pub(super) fn endpoint(row: &CompatRow, operation: Operation) -> Option<Cow<'static, str>> {
     // Who makes responses keeps them.
     let listed = if operation.facts().about_kept_response { Operation::Responses } else { operation };
     if !operation.facts().passed_to_all && !row.serves.has(listed) {
@@ -25,7 +25,7 @@ pub(super) fn endpoint(row: &Row, operation: Operation) -> Option<Cow<'static, s
 }
 
 /// The path of this call, when it is not the endpoint's.
-pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
+pub(super) fn of(row: &CompatRow, call: &Call<'_>) -> Result<Option<String>, Fault> {
     let version = call.settings.get("oracle_api_version").filter(|_| row.has(Quirk::Compartment));
     let endpoint = call.settings.get("databricks_serving_endpoint_name").filter(|_| row.has(Quirk::Endpoints));
     let mut path = match (row.quirk, call.operation) {
@@ -54,7 +54,7 @@ pub(super) fn of(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
 }
 
 /// Oracle's begins with the version of its API.
-fn prefix(row: &Row, version: Option<&str>) -> Cow<'static, str> {
+fn prefix(row: &CompatRow, version: Option<&str>) -> Cow<'static, str> {
     match (version, row.prefix.split_once("/actions")) {
         (Some(version), Some((_, rest))) => format!("/{version}/actions{rest}").into(),
         _ => row.prefix.into(),

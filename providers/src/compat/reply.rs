@@ -7,9 +7,9 @@ use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
 use crate::failure::{self, ProviderError};
 use crate::translate::{self, EventError};
-use crate::wire::members::{Members, UsualKey};
+use crate::wire::members::{MemberCursor, UsualKey};
 use crate::wire::usage::{OpenAiUsage, served, told};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::usage::{PictureSize, UsageDetail};
 use gateway_domain::{AnswerForm, Dialect, NanoUsd, Operation, Usage};
@@ -18,9 +18,9 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct OpenAiReplySummary<'a> {
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -45,7 +45,7 @@ const USUAL: [UsualKey; 8] = [
 /// The common answer of chat and completions, of which only what is asked for here is read. Whatever is odd about it is
 /// `None`, and looked at again the thorough way.
 fn common_reply(body: &Bytes) -> Option<Reply> {
-    let mut members = Members::of(std::str::from_utf8(body).ok()?).ok()?;
+    let mut members = MemberCursor::of(std::str::from_utf8(body).ok()?).ok()?;
     let (mut model, mut tier, mut usage) = (None, None, OpenAiUsage::default());
     let (mut used, mut chosen) = (false, false);
     let mut usual = USUAL.iter();
@@ -81,15 +81,15 @@ struct Pictures<'a> {
     #[serde(borrow)]
     svg_usage: Option<&'a RawValue>,
     #[serde(borrow)]
-    quality: Option<Text<'a>>,
+    quality: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    size: Option<Text<'a>>,
+    size: Option<JsonStr<'a>>,
 }
 
 /// What an answer with pictures used.
 pub(crate) fn drawn(slug: &str, body: &[u8]) -> Option<Usage> {
     let told = read::<Pictures<'_>>(body)?;
-    let text = |text: &Option<Text<'_>>| text.as_ref().map_or_else(String::new, |text| text.0.to_string());
+    let text = |text: &Option<JsonStr<'_>>| text.as_ref().map_or_else(String::new, |text| text.0.to_string());
     let (quality, size) = (text(&told.quality), text(&told.size));
     vectors::charged(slug, pictured(told.usage, told.data.len() as u64, &quality, &size), told.svg_usage)
 }
@@ -126,10 +126,10 @@ fn free() -> Usage {
 fn thorough_reply(slug: &str, operation: Operation, body: &Bytes) -> Result<Reply, Failure> {
     if operation.facts().answer == AnswerForm::Sound {
         // Audio, or text in a format that the client chose; JSON is one of them and may report usage.
-        let usage = read::<Answer<'_>>(body).and_then(|a| usage_of(a.usage));
+        let usage = read::<OpenAiReplySummary<'_>>(body).and_then(|a| usage_of(a.usage));
         return Ok(Reply { body: body.clone(), usage, model: None });
     }
-    let answer = read::<Answer<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
+    let answer = read::<OpenAiReplySummary<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{"));
     let Some(answer) = answer else {
         return match operation {
             // A bare list is how some providers answer these.
@@ -176,17 +176,17 @@ fn usage_of(raw: Option<&RawValue>) -> Option<Usage> {
 /// OpenAI's error shape goes through as it is; any other is put into it.
 pub(crate) fn openai_failure(slug: &str, status: u16, body: &Bytes) -> Failure {
     #[derive(Deserialize)]
-    struct Shape {
+    struct ErrorReplyProbe {
         #[serde(rename = "error")]
-        _error: Inner,
+        _error: ErrorMessageProbe,
     }
     #[derive(Deserialize)]
-    struct Inner {
+    struct ErrorMessageProbe {
         #[serde(rename = "message")]
         _message: IgnoredAny,
     }
     match ProviderError::read(body) {
-        Some(trouble) if read::<Shape>(body).is_some() => trouble.verbatim(status, named(slug, body)),
+        Some(trouble) if read::<ErrorReplyProbe>(body).is_some() => trouble.verbatim(status, named(slug, body)),
         Some(trouble) => trouble.render(slug, status, Dialect::OpenAi),
         None => without_json(slug, status, body, Dialect::OpenAi),
     }

@@ -1,9 +1,9 @@
 //! The body for an OpenAI-like provider: the client's own bytes, with the model changed and what the row asks for
 //! put in place. One change costs no copy; what a row cannot take is looked for before anything is parsed.
 
-use super::{Quirk, Row, StreamUsage, complete, paths, sound};
-use crate::adapter::{Call, Outgoing, Pieces};
-use crate::edit::{self, BodyEdit, Member};
+use super::{CompatRow, Quirk, StreamUsage, complete, paths, sound};
+use crate::adapter::{BodyPieces, Call, ProviderRequest};
+use crate::edit::{self, BodyEdit, MemberSpan};
 use crate::model;
 use bytes::Bytes;
 use gateway_domain::{Fault, Operation};
@@ -16,7 +16,7 @@ const DEFAULT_MODERATION: &str = "text-moderation-latest";
 
 const ASK_USAGE: &str = r#","stream_options":{"include_usage":true}"#;
 
-pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
+pub(super) fn outgoing(row: &CompatRow, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let path = paths::of(row, call)?;
     if let Some(form) = call.form {
         complete::check_form(row, call, form)?;
@@ -24,20 +24,20 @@ pub(super) fn outgoing(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
     }
     let mut adjusted = Vec::new();
     let body = body(row, call, &mut adjusted)?;
-    Ok(Outgoing { path, headers: headers(row, call), body, adjusted })
+    Ok(ProviderRequest { path, headers: headers(row, call), body, adjusted })
 }
 
 /// Oracle's client library names the compartment twice, in an older and a newer header
 /// (<https://github.com/oracle-samples/oci-openai>).
-fn headers(row: &Row, call: &Call<'_>) -> Vec<(HeaderName, HeaderValue)> {
+fn headers(row: &CompatRow, call: &Call<'_>) -> Vec<(HeaderName, HeaderValue)> {
     let compartment = call.settings.get("oracle_compartment_id").filter(|_| row.has(Quirk::Compartment));
     let Some(value) = compartment.and_then(|id| HeaderValue::from_str(id).ok()) else { return Vec::new() };
     ["compartmentid", "opc-compartment-id"].map(|name| (HeaderName::from_static(name), value.clone())).into()
 }
 
-fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<Pieces, Fault> {
+fn body(row: &CompatRow, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<BodyPieces, Fault> {
     if call.body.is_empty() {
-        return Ok(Pieces::One(Bytes::new()));
+        return Ok(BodyPieces::One(Bytes::new()));
     }
     if matches!(call.operation, Operation::Speech | Operation::ImagesEdit) {
         complete::check(row, call)?;
@@ -57,7 +57,9 @@ fn body(row: &Row, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> Result<
     let unknown = call.operation == Operation::ChatCompletions
         && row.lacks.iter().chain(row.renames.iter().map(|(from, _)| from)).any(|field| mentions(call.body, field));
     if limit || role || refuses || unknown || (ask && options) || (ask && call.model_span.is_none()) {
-        return rewrite(row, call, model.as_deref(), adjusted).map(Pieces::One).map_err(|e| model::not_an_object(&e));
+        return rewrite(row, call, model.as_deref(), adjusted)
+            .map(BodyPieces::One)
+            .map_err(|e| model::not_an_object(&e));
     }
     let extra = if ask { ASK_USAGE } else { "" };
     model::replaced(call, model, extra)
@@ -70,7 +72,7 @@ fn mentions(body: &[u8], field: &str) -> bool {
 }
 
 /// The JSON of the model to ask for, when the body names another.
-fn new_model(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
+fn new_model(row: &CompatRow, call: &Call<'_>) -> Result<Option<String>, Fault> {
     let unnamed = call.operation == Operation::Moderations && row.info.slug == "openai";
     let model = call.model.or(unnamed.then_some(DEFAULT_MODERATION));
     let model = model.map(|m| if row.has(Quirk::TenantInPath) { paths::base_model(m).1 } else { m });
@@ -79,7 +81,7 @@ fn new_model(row: &Row, call: &Call<'_>) -> Result<Option<String>, Fault> {
 
 /// The slow way, for bodies that hold something the row cannot take.
 fn rewrite(
-    row: &Row,
+    row: &CompatRow,
     call: &Call<'_>,
     model: Option<&str>,
     adjusted: &mut Vec<&'static str>,
@@ -142,7 +144,11 @@ fn asking(options: Option<&Bytes>) -> Result<String, serde_json::Error> {
 }
 
 /// Turns `developer` into `system`, the name of that role before it had two.
-fn roles<'b>(body: &'b Bytes, messages: &Member<'b>, edits: &mut Vec<BodyEdit<'b>>) -> Result<(), serde_json::Error> {
+fn roles<'b>(
+    body: &'b Bytes,
+    messages: &MemberSpan<'b>,
+    edits: &mut Vec<BodyEdit<'b>>,
+) -> Result<(), serde_json::Error> {
     let list = &body[messages.value.clone()];
     if !list.starts_with(b"[") {
         return Ok(());

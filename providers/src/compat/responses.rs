@@ -4,10 +4,10 @@ use super::drawn::DrawnBeside;
 use super::scan::string_after;
 use crate::adapter::{Failure, Progress};
 use crate::failure::{self, ProviderError};
-use crate::passthrough::{Grammar, Seen, Verdict};
+use crate::passthrough::{EventVerdict, Grammar, ReplyStreamState};
 use crate::sse;
 use crate::wire::usage::{OpenAiUsage, served, told};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation, Usage};
 use memchr::memmem::Finder;
@@ -26,13 +26,13 @@ static NAMES: LazyLock<EventNames> =
     LazyLock::new(|| EventNames { kind: Finder::new("\"type\":"), delta: Finder::new("\"delta\"") });
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct ResponsesStreamEvent<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
     response: Option<ResponsesObject<'a>>,
     #[serde(borrow)]
-    item: Option<Item<'a>>,
+    item: Option<ResponsesStreamItem<'a>>,
     #[serde(borrow)]
     delta: Option<&'a RawValue>,
 }
@@ -42,7 +42,7 @@ struct ResponsesObject<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -57,9 +57,9 @@ struct DrawnEvent<'a> {
 }
 
 #[derive(Deserialize)]
-struct Item<'a> {
+struct ResponsesStreamItem<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
 }
 
 /// What the response of this event used, with what its tool drew.
@@ -74,7 +74,9 @@ fn used(slug: &str, response: &ResponsesObject<'_>, event: &[u8]) -> Option<Usag
 
 /// What an event of the Responses API says of its usage and its model, as it does on a socket too. `slug`: of the family.
 pub fn response_usage(slug: &str, event: &[u8]) -> (Option<Usage>, Option<String>) {
-    let Some(response) = read::<Event<'_>>(event).and_then(|told| told.response) else { return (None, None) };
+    let Some(response) = read::<ResponsesStreamEvent<'_>>(event).and_then(|told| told.response) else {
+        return (None, None);
+    };
     let usage = used(slug, &response, event);
     (usage, response.model.map(|model| model.0.into_owned()))
 }
@@ -99,7 +101,7 @@ impl ResponsesGrammar {
         })
     }
 
-    fn take(&self, event: &Event<'_>, data: &[u8], seen: &mut Seen) -> Verdict {
+    fn take(&self, event: &ResponsesStreamEvent<'_>, data: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         if let Some(response) = &event.response {
             if seen.model.is_none() {
                 seen.model = response.model.as_ref().map(|m| m.0.to_string());
@@ -112,7 +114,7 @@ impl ResponsesGrammar {
             "response.failed" | "error" => {
                 let said = event.response.as_ref().and_then(|r| r.error).map_or(data, |error| error.get().as_bytes());
                 let trouble = ProviderError::read(said).unwrap_or_default();
-                return Verdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
+                return EventVerdict::Fail(trouble.render(self.slug, trouble.status(), Dialect::OpenAi));
             }
             "response.output_item.added" => {
                 let kind = event.item.as_ref().and_then(|i| i.kind.as_ref()).map_or("", |k| &*k.0);
@@ -123,28 +125,28 @@ impl ResponsesGrammar {
             kind if kind.ends_with(".delta") && !speaks(event.delta) => {}
             _ => seen.begin(),
         }
-        Verdict::Pass
+        EventVerdict::Pass
     }
 }
 
 impl Grammar for ResponsesGrammar {
-    fn read(&mut self, event: &[u8], seen: &mut Seen) -> Verdict {
+    fn read(&mut self, event: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
         if let Some((text, chars)) = string_after(event, &NAMES.delta).filter(|_| self.counts) {
             seen.said.push_escaped(text, chars);
         }
         if !seen.quiet() && Self::delta_only(event) {
-            return Verdict::Text(Operation::Responses);
+            return EventVerdict::Text(Operation::Responses);
         }
-        let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return Verdict::Pass };
+        let Some(data) = sse::data(event).filter(|d| !d.trim_ascii().is_empty()) else { return EventVerdict::Pass };
         if data.trim_ascii() == b"[DONE]" {
-            return if seen.failed.is_some() { Verdict::Hide } else { Verdict::Pass };
+            return if seen.failed.is_some() { EventVerdict::Hide } else { EventVerdict::Pass };
         }
-        match read::<Event<'_>>(&data) {
+        match read::<ResponsesStreamEvent<'_>>(&data) {
             Some(event) => self.take(&event, &data, seen),
             None if seen.quiet() && read::<IgnoredAny>(&data).is_none() => {
-                Verdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
+                EventVerdict::Fail(failure::unreadable(self.slug, "an event of the stream", &data, Dialect::OpenAi))
             }
-            None => Verdict::Pass,
+            None => EventVerdict::Pass,
         }
     }
 

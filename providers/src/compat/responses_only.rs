@@ -1,8 +1,8 @@
 //! Models of OpenAI's that serve Responses and no chat (<https://platform.openai.com/docs/models>): clients of chat and of
 //! Messages are served by way of Responses.
 
-use super::Row;
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use super::CompatRow;
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::convert::asked;
 use crate::convert::chat::{self as chat_request};
 use crate::convert::responses::from_chat::{self, ResponsesRoom};
@@ -25,9 +25,9 @@ pub(super) fn is_one(model: &str) -> bool {
     named || (model.starts_with("gpt-5") && model.split('-').skip(2).any(|part| matches!(part, "pro" | "codex")))
 }
 
-pub(super) fn request(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
+pub(super) fn request(row: &CompatRow, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
-    let ask: chat::Request<'_> = asked::parsed(&asked.body)?;
+    let ask: chat::ChatRequest<'_> = asked::parsed(&asked.body)?;
     asked::refuse_spoken(&[("web_search_options", ask.web_search_options)], ROOM.provider)?;
     let made = from_chat::request(&ask, ROOM, call.stream)?;
     let mut members = vec![("model", Tree::text(call.model.unwrap_or_default()))];
@@ -36,7 +36,7 @@ pub(super) fn request(row: &Row, call: &Call<'_>) -> Result<Outgoing, Fault> {
     let mut adjusted = made.adjusted;
     adjusted.extend(asked.adjusted);
     let path = Some([row.prefix, Operation::Responses.facts().base].concat());
-    Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.into()), adjusted })
+    Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.into()), adjusted })
 }
 
 /// A whole response for a client of chat or of Messages.

@@ -1,14 +1,14 @@
 //! Sound at OpenAI-like providers: forms that go up as they came, what a transcription was of, and speech that is asked for
 //! in events so that it tells what it cost. The format that a client chose never hides what is billed.
 
-use super::Row;
-use crate::adapter::{Call, Outgoing, Pieces, Reply};
+use super::CompatRow;
+use crate::adapter::{BodyPieces, Call, ProviderRequest, Reply};
 use crate::edit;
 use crate::forms::{self, FormEdit};
 use crate::length;
 use crate::model;
 use crate::wire::usage::OpenAiUsage;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::form::ClientForm;
 use gateway_domain::usage::UsageDetail;
@@ -16,16 +16,16 @@ use gateway_domain::{Fault, Operation, Usage};
 use serde::Deserialize;
 
 /// A form of the client's, with the model in its place.
-pub(super) fn form(call: &Call<'_>, form: &ClientForm, path: Option<String>) -> Result<Outgoing, Fault> {
+pub(super) fn form(call: &Call<'_>, form: &ClientForm, path: Option<String>) -> Result<ProviderRequest, Fault> {
     // Bare text tells nothing of usage. JSON does, and has the same text.
     let body = if wants_text(call) {
         let edit = FormEdit::new(form).text("response_format", "json");
         let edit = call.model.into_iter().fold(edit, |edit, model| edit.text("model", model));
-        Pieces::One(edit.written(call.body))
+        BodyPieces::One(edit.written(call.body))
     } else {
         forms::named(call, form)?
     };
-    Ok(Outgoing { path, headers: vec![forms::media_header(form.boundary())?], body, adjusted: Vec::new() })
+    Ok(ProviderRequest { path, headers: vec![forms::media_header(form.boundary())?], body, adjusted: Vec::new() })
 }
 
 /// A field of the call, whether it came as a form or as JSON.
@@ -33,7 +33,7 @@ pub(crate) fn format_of(call: &Call<'_>) -> String {
     #[derive(Deserialize)]
     struct AskedFormat<'a> {
         #[serde(borrow)]
-        response_format: Option<Text<'a>>,
+        response_format: Option<JsonStr<'a>>,
     }
     match call.form {
         Some(form) => form.text(call.body, "response_format").unwrap_or_default().to_owned(),
@@ -53,7 +53,7 @@ pub(crate) fn wants_text(call: &Call<'_>) -> bool {
 #[derive(Deserialize)]
 struct HeardTranscript<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     usage: Option<OpenAiUsage>,
     duration: Option<f64>,
 }
@@ -103,7 +103,7 @@ pub fn spoken(body: &[u8]) -> Option<Usage> {
     #[derive(Deserialize)]
     struct SpokenInput<'a> {
         #[serde(borrow)]
-        input: Text<'a>,
+        input: JsonStr<'a>,
     }
     let characters = u32::try_from(read::<SpokenInput<'_>>(body)?.input.0.chars().count()).ok()?;
     let detail = UsageDetail { characters, ..UsageDetail::default() };
@@ -113,14 +113,14 @@ pub fn spoken(body: &[u8]) -> Option<Usage> {
 #[derive(Deserialize)]
 struct SpeechWish<'a> {
     #[serde(borrow)]
-    response_format: Option<Text<'a>>,
+    response_format: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    stream_format: Option<Text<'a>>,
+    stream_format: Option<JsonStr<'a>>,
 }
 
 /// Speech of a model that bills tokens, which only its events tell: asked for so, and given to the client as the sound in
 /// them. OpenAI's older models have no events, and are billed by what they are asked to say.
-pub(crate) fn speaks_in_events(row: &Row, call: &Call<'_>) -> bool {
+pub(crate) fn speaks_in_events(row: &CompatRow, call: &Call<'_>) -> bool {
     let knows = matches!(row.info.slug, "openai" | "azure-openai") && call.operation == Operation::Speech;
     knows
         && call.model.is_some_and(|model| model.starts_with("gpt-"))
@@ -128,10 +128,10 @@ pub(crate) fn speaks_in_events(row: &Row, call: &Call<'_>) -> bool {
             .is_some_and(|wish| wish.stream_format.is_none_or(|format| format.0 != "sse"))
 }
 
-pub(super) fn asking_for_events(call: &Call<'_>) -> Result<Pieces, Fault> {
+pub(super) fn asking_for_events(call: &Call<'_>) -> Result<BodyPieces, Fault> {
     let body = model::replaced(call, model::changed(call, call.model)?, "")?.join();
     let body = edit::set_top_level(&body, &[("stream_format", Some("\"sse\""))]);
-    body.map(Pieces::One).map_err(|e| model::not_an_object(&e))
+    body.map(BodyPieces::One).map_err(|e| model::not_an_object(&e))
 }
 
 /// The media type of the sound that is asked for.

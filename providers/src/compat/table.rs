@@ -2,7 +2,7 @@
 //! Where an address is made of settings, `domain/src/cloud/hosts.rs` makes it. Families with dialects or signatures of
 //! their own (Azure, AWS, Vertex, …) are no rows.
 
-use super::{Quirk, Row, Serves, StreamUsage};
+use super::{CompatRow, Quirk, Serves, StreamUsage};
 use crate::model_place::Naming;
 use crate::shapes::{self, NativeShape};
 use AuthStyle::{Bearer, BearerIn, Header, Scheme};
@@ -49,15 +49,15 @@ const fn set(all: &[Serves]) -> Serves {
 }
 
 /// A row that takes every field of OpenAI's chat body under its own name.
-const fn full(slug: &'static str, name: &'static str, base_url: &'static str, serves: &[Serves]) -> Row {
-    let mut row = Row::new(slug, name, Some(base_url), Bearer);
+const fn full(slug: &'static str, name: &'static str, base_url: &'static str, serves: &[Serves]) -> CompatRow {
+    let mut row = CompatRow::new(slug, name, Some(base_url), Bearer);
     row.serves = CHAT.and(set(serves));
     row.stream_usage = StreamUsage::Asked;
     row
 }
 
 /// A row that knows `max_tokens` only, and of which nothing is documented about `stream_options`.
-const fn plain(slug: &'static str, name: &'static str, base_url: &'static str, serves: &[Serves]) -> Row {
+const fn plain(slug: &'static str, name: &'static str, base_url: &'static str, serves: &[Serves]) -> CompatRow {
     let mut row = full(slug, name, base_url, serves);
     row.stream_usage = StreamUsage::Unasked;
     row.old_limit = true;
@@ -65,16 +65,16 @@ const fn plain(slug: &'static str, name: &'static str, base_url: &'static str, s
 }
 
 /// Nothing of it is OpenAI's, or a translator is still to come: reached by `/proxy/…` and unknown paths.
-const fn proxied(slug: &'static str, name: &'static str, base_url: &'static str, auth: AuthStyle) -> Row {
-    Row::new(slug, name, Some(base_url), auth)
+const fn proxied(slug: &'static str, name: &'static str, base_url: &'static str, auth: AuthStyle) -> CompatRow {
+    CompatRow::new(slug, name, Some(base_url), auth)
 }
 
 /// Its address is known to whoever runs it.
-const fn hosted(slug: &'static str, name: &'static str, auth: AuthStyle) -> Row {
-    Row::new(slug, name, None, auth)
+const fn hosted(slug: &'static str, name: &'static str, auth: AuthStyle) -> CompatRow {
+    CompatRow::new(slug, name, None, auth)
 }
 
-impl Row {
+impl CompatRow {
     const fn below(mut self, prefix: &'static str) -> Self {
         self.prefix = prefix;
         self
@@ -157,16 +157,16 @@ impl Row {
 }
 
 /// Built in, answered in process; it speaks Anthropic's Messages as well.
-pub(super) static MOCK: Row =
+pub(super) static MOCK: CompatRow =
     full("mock", "Mock", "http://mock.internal", &[CMPL, EMB, MSG]).knows_developer().quirk(Quirk::Messages).open();
 
 #[rustfmt::skip]
-pub(crate) static ROWS: &[&Row] = &[
+pub(crate) static ROWS: &[&CompatRow] = &[
     &MOCK,
     &full("openai", "OpenAI", "https://api.openai.com/v1",
           &[CMPL, EMB, IMG, IMG_EDIT, IMG_VARY, TTS, STT, STT_TR, RESP, FILES, BATCH, TUNE, LIVE, CALLS]).knows_developer().quirk(Quirk::ResponsesOnly),
     // The inference servers behind its router take OpenAI's stream_options.
-    &Row { serves: CHAT.and(CMPL).and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
+    &CompatRow { serves: CHAT.and(CMPL).and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("huggingface", "Hugging Face", Bearer) }.below("/v1").naming(Naming::Behind("models", &["v1", "pipeline"])).shaped(&[(Rerank, &shapes::TEI)]),
     &plain("anyscale", "Anyscale", "https://api.endpoints.anyscale.com/v1", &[CMPL, EMB]),
     &proxied("palm", "Google PaLM (legacy)", "https://generativelanguage.googleapis.com/v1beta3", Header("x-goog-api-key"))
@@ -187,7 +187,7 @@ pub(crate) static ROWS: &[&Row] = &[
         .naming(Naming::Behind("generation", &["text-to-image", "image-to-image"]))
         .shaped(&[(ImagesGenerate, &shapes::STABILITY), (ImagesEdit, &shapes::STABILITY_EDITS)]),
     &proxied("nomic", "Nomic", "https://api-atlas.nomic.ai/v1", Bearer).shaped(&[(Embeddings, &shapes::NOMIC)]),
-    &Row { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
+    &CompatRow { serves: CHAT.and(EMB), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("ollama", "Ollama", AuthStyle::None) }.below("/v1"),
     // Older models have paths of their own, which pass through.
     &plain("ai21", "AI21", "https://api.ai21.com/studio/v1", &[]).naming(Naming::First).only(&[ChatCompletions])
@@ -212,10 +212,10 @@ pub(crate) static ROWS: &[&Row] = &[
     &plain("predibase", "Predibase", "https://serving.app.predibase.com", &[])
         .quirk(Quirk::TenantInPath).naming(Naming::Behind("llms", &["v1", "generate", "generate_stream"])).only(&[ChatCompletions]),
     // Chat templates of models know no `developer`. A server that was started without a key takes any.
-    &Row { serves: CHAT.and(CMPL).and(EMB).and(STT).and(STT_TR), stream_usage: StreamUsage::Asked,
+    &CompatRow { serves: CHAT.and(CMPL).and(EMB).and(STT).and(STT_TR), stream_usage: StreamUsage::Asked,
            ..hosted("vllm", "vLLM", Bearer) }.below("/v1").shaped(&[(Rerank, &shapes::RERANK)]),
     // Its front end for OpenAI's clients: <https://docs.nvidia.com/deeplearning/triton-inference-server/>.
-    &Row { serves: CHAT.and(CMPL), stream_usage: StreamUsage::Asked, old_limit: true,
+    &CompatRow { serves: CHAT.and(CMPL), stream_usage: StreamUsage::Asked, old_limit: true,
            ..hosted("triton", "NVIDIA Triton", AuthStyle::None) }.below("/v1")
         .naming(Naming::Behind("models", &["versions", "infer", "generate", "generate_stream"])).quirk(Quirk::Generates),
     &full("voyage", "Voyage AI", "https://api.voyageai.com/v1", &[]).only(&[Embeddings]).shaped(&[(Rerank, &shapes::VOYAGE)]),
@@ -264,18 +264,18 @@ pub(crate) static ROWS: &[&Row] = &[
     &full("aibadgr", "AI Badgr", "https://aibadgr.com/api/v1", &[]),
     &full("ovhcloud", "OVHcloud AI Endpoints", "https://oai.endpoints.kepler.ai.cloud.ovh.net/v1", &[STT]).knows_developer(),
     // Claude's own Messages lie below `/api/v2/cortex/v1/messages`, and pass through.
-    &Row { serves: Serves::of(&[ChatCompletions]), stream_usage: StreamUsage::Asked,
+    &CompatRow { serves: Serves::of(&[ChatCompletions]), stream_usage: StreamUsage::Asked,
            ..hosted("cortex", "Snowflake Cortex", AuthStyle::Snowflake) }.below("/api/v2/cortex/v1"),
-    &Row { serves: Serves::of(&[ChatCompletions, Embeddings, Responses]), stream_usage: StreamUsage::Asked, old_limit: true,
-           ..hosted("workers-ai", "Cloudflare Workers AI", Bearer) }.below("/v1")
+    &CompatRow { serves: Serves::of(&[ChatCompletions, Embeddings, Responses]), stream_usage: StreamUsage::Asked,
+           old_limit: true, ..hosted("workers-ai", "Cloudflare Workers AI", Bearer) }.below("/v1")
         .naming(Naming::Behind("run", &[])).shaped(&[(ImagesGenerate, &shapes::WORKERS_AI), (Transcription, &shapes::WORKERS_HEAR)]),
-    &Row { serves: Serves::of(&[ChatCompletions, Responses]), stream_usage: StreamUsage::Asked,
+    &CompatRow { serves: Serves::of(&[ChatCompletions, Responses]), stream_usage: StreamUsage::Asked,
            ..hosted("oracle", "Oracle OCI Generative AI", Bearer) }.below("/20231130/actions/v1")
         .quirk(Quirk::Compartment).shaped(&[(Embeddings, &shapes::ORACLE_EMBEDS), (Rerank, &shapes::ORACLE_RERANK)]),
-    &Row { serves: Serves::of(&[ChatCompletions, Completions, Embeddings, Responses]), stream_usage: StreamUsage::Asked,
-           old_limit: true, ..hosted("databricks", "Databricks", Bearer) }.below("/serving-endpoints")
-        .quirk(Quirk::Endpoints).naming(Naming::Invoked("serving-endpoints")),
-    &Row { serves: Serves::of(&[ChatCompletions, Embeddings, ImagesGenerate]), stream_usage: StreamUsage::Asked,
+    &CompatRow { serves: Serves::of(&[ChatCompletions, Completions, Embeddings, Responses]),
+           stream_usage: StreamUsage::Asked, old_limit: true, ..hosted("databricks", "Databricks", Bearer) }
+        .below("/serving-endpoints").quirk(Quirk::Endpoints).naming(Naming::Invoked("serving-endpoints")),
+    &CompatRow { serves: Serves::of(&[ChatCompletions, Embeddings, ImagesGenerate]), stream_usage: StreamUsage::Asked,
            old_limit: true, ..hosted("byteplus", "BytePlus ModelArk", Bearer) },
     // Messages lie below `/anthropic`, and pass through. China's platform is `https://api.minimaxi.com`.
     &plain("minimax", "MiniMax", "https://api.minimax.io", &[]).below("/v1").asked().quirk(Quirk::BaseResp)
@@ -288,8 +288,8 @@ pub(crate) static ROWS: &[&Row] = &[
 ];
 
 /// A row by its slug.
-pub(crate) fn row(slug: &str) -> Option<&'static &'static Row> {
-    static BY_SLUG: LazyLock<AHashMap<&'static str, &'static &'static Row>> =
+pub(crate) fn row(slug: &str) -> Option<&'static &'static CompatRow> {
+    static BY_SLUG: LazyLock<AHashMap<&'static str, &'static &'static CompatRow>> =
         LazyLock::new(|| ROWS.iter().map(|row| (row.info.slug, row)).collect());
     BY_SLUG.get(slug).copied()
 }

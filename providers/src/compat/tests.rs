@@ -1,7 +1,7 @@
 //! Every row's URL, path and credential, and what becomes of a body on its way.
 
 use super::{ROWS, row};
-use crate::adapter::{Adapter, Call, Outgoing, Pieces};
+use crate::adapter::{Adapter, BodyPieces, Call, ProviderRequest};
 use crate::{adapter, catalog, edit};
 use bytes::Bytes;
 use gateway_domain::catalog::AuthStyle::{self, Bearer, BearerIn, Header, Scheme};
@@ -171,11 +171,11 @@ fn operations_are_served_or_not() {
     }
 }
 
-fn sent(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) -> Outgoing {
+fn sent(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) -> ProviderRequest {
     asked(slug, body, model, wants_usage).expect("translatable")
 }
 
-fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) -> Result<Outgoing, Fault> {
+fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool) -> Result<ProviderRequest, Fault> {
     let body = Bytes::from_static(body.as_bytes());
     let span = edit::members(&body).expect("JSON").iter().find(|m| m.key == "model").map(|m| m.value.clone());
     let call = Call {
@@ -195,7 +195,7 @@ fn asked(slug: &str, body: &'static str, model: Option<&str>, wants_usage: bool)
         now_ms: 0,
         dice: 0,
         origin: 0,
-        settings: gateway_domain::cloud::Settings::none(),
+        settings: gateway_domain::cloud::CloudSettings::none(),
         keeps: None,
     };
     adapter(slug).expect("known").request(&call)
@@ -261,18 +261,18 @@ fn a_vendors_key_goes_only_where_calls_are_passed_on() {
 #[test]
 fn a_body_is_copied_only_for_what_a_row_cannot_take() {
     static PLAIN: &str = r#"{"a":1,"model":"m","messages":[]}"#;
-    let whole = |out: &Outgoing| matches!(&out.body, Pieces::One(b) if b.as_ptr() == PLAIN.as_ptr());
+    let whole = |out: &ProviderRequest| matches!(&out.body, BodyPieces::One(b) if b.as_ptr() == PLAIN.as_ptr());
     assert!(whole(&sent("openai", PLAIN, Some("m"), false)));
     assert!(whole(&sent("mistral-ai", PLAIN, None, false)));
     let out = sent("openai", PLAIN, Some("gpt \"4\""), false);
-    let Pieces::Three([head, new, tail]) = &out.body else { panic!("three pieces") };
+    let BodyPieces::Three([head, new, tail]) = &out.body else { panic!("three pieces") };
     assert_eq!((head.as_ptr(), &new[..]), (PLAIN.as_ptr(), &br#""gpt \"4\"""#[..]));
     assert_eq!(tail.as_ptr(), PLAIN[PLAIN.len() - tail.len()..].as_ptr());
 
     static STREAM: &str = r#"{"model":"@x/m","stream":true,"messages":[]}"#;
     let out = sent("openai", STREAM, Some("m"), false);
     assert!(
-        matches!(&out.body, Pieces::Three([head, ..]) if head.as_ptr() == STREAM.as_ptr()),
+        matches!(&out.body, BodyPieces::Three([head, ..]) if head.as_ptr() == STREAM.as_ptr()),
         "model and question in one"
     );
     assert_eq!(out.body.join(), r#"{"model":"m","stream_options":{"include_usage":true},"stream":true,"messages":[]}"#);

@@ -1,7 +1,7 @@
 //! Pictures that come as vectors: another model draws those, and what it takes is charged beside the picture.
 
 use crate::wire::usage::OpenAiUsage;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
 use gateway_domain::usage::ServiceTier;
 use gateway_domain::{NanoUsd, Timestamp, Usage};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 #[derive(Deserialize)]
 struct VectorUsage<'a> {
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
 }
 
 /// `usage` of the picture, and `svg_usage` as it was told beside it.

@@ -1,7 +1,7 @@
 //! What all translations of a chat request share: reading it, refusing by name, noting what is dropped, and where its
 //! parts stand. It knows chat's dialect and no provider's.
 
-use crate::wire::{Text, chat, speaks};
+use crate::wire::{JsonStr, chat, speaks};
 use gateway_domain::{Fault, FaultKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,12 +9,12 @@ use std::borrow::Cow;
 
 /// A body in the provider's dialect, with the fields of the client's that did not reach it whole.
 #[derive(Debug)]
-pub(crate) struct Translated {
+pub(crate) struct TranslatedBody {
     pub(crate) body: Vec<u8>,
     pub(crate) adjusted: Vec<&'static str>,
 }
 
-impl Translated {
+impl TranslatedBody {
     pub(super) fn of(body: &impl Serialize, adjusted: Adjusted) -> Result<Self, Fault> {
         let body = serde_json::to_vec(body).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
         Ok(Self { body, adjusted: adjusted.0 })
@@ -46,19 +46,19 @@ impl Adjusted {
     }
 
     /// What chat has for whom the answer is, how fast, and how many tools at once.
-    pub(super) fn note_people(&mut self, ask: &chat::Request<'_>) {
+    pub(super) fn note_people(&mut self, ask: &chat::ChatRequest<'_>) {
         self.note_if("user", ask.user.is_some());
         self.note_if("safety_identifier", ask.safety_identifier.is_some());
     }
 
-    pub(super) fn note_tier(&mut self, ask: &chat::Request<'_>) {
+    pub(super) fn note_tier(&mut self, ask: &chat::ChatRequest<'_>) {
         self.note_if(
             "service_tier",
             ask.service_tier.as_ref().is_some_and(|tier| tier.0 != "auto" && tier.0 != "default"),
         );
     }
 
-    pub(super) fn note_single_calls(&mut self, ask: &chat::Request<'_>) {
+    pub(super) fn note_single_calls(&mut self, ask: &chat::ChatRequest<'_>) {
         let offered = ask.tools.as_ref().is_some_and(|tools| !tools.is_empty());
         self.note_if("parallel_tool_calls", offered && ask.parallel_tool_calls == Some(false));
     }
@@ -77,7 +77,7 @@ pub(crate) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault>
 }
 
 /// One answer only, for providers that give no more.
-pub(super) fn refuse_choices(ask: &chat::Request<'_>, provider: &str) -> Result<(), Fault> {
+pub(super) fn refuse_choices(ask: &chat::ChatRequest<'_>, provider: &str) -> Result<(), Fault> {
     if ask.n.is_some_and(|n| n > 1) {
         return Err(refused("n", format_args!("must be 1: {provider} answers once")));
     }
@@ -85,7 +85,7 @@ pub(super) fn refuse_choices(ask: &chat::Request<'_>, provider: &str) -> Result<
 }
 
 /// What no translation carries: answers that are not text, and the form that tools had before `tools`.
-pub(super) fn refuse_untranslatable(ask: &chat::Request<'_>, provider: &str) -> Result<(), Fault> {
+pub(super) fn refuse_untranslatable(ask: &chat::ChatRequest<'_>, provider: &str) -> Result<(), Fault> {
     if ask.audio.is_some() || ask.modalities.as_ref().is_some_and(|m| m.iter().any(|m| m.0 != "text")) {
         let field = if ask.audio.is_some() { "audio" } else { "modalities" };
         return Err(refused(
@@ -118,16 +118,16 @@ pub(super) fn unless_neutral(penalty: Option<&RawValue>) -> Option<&RawValue> {
 /// `stop`, one text or several.
 pub(super) fn stop(raw: Option<&RawValue>) -> Result<Vec<Cow<'_, str>>, Fault> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
-    if let Ok(one) = serde_json::from_str::<Text<'_>>(raw.get()) {
+    if let Ok(one) = serde_json::from_str::<JsonStr<'_>>(raw.get()) {
         return Ok(vec![one.0]);
     }
-    let all: Result<Vec<Text<'_>>, _> = serde_json::from_str(raw.get());
+    let all: Result<Vec<JsonStr<'_>>, _> = serde_json::from_str(raw.get());
     all.map(|all| all.into_iter().map(|t| t.0).collect())
         .map_err(|_| refused("stop", "must be a string or an array of strings"))
 }
 
 /// Whether JSON of any shape is asked for.
-pub(super) fn wants_any_json(ask: &chat::Request<'_>) -> bool {
+pub(super) fn wants_any_json(ask: &chat::ChatRequest<'_>) -> bool {
     ask.response_format.as_ref().is_some_and(|format| format.kind.0 == "json_object")
 }
 
@@ -138,12 +138,16 @@ pub(super) fn schema<'a>(format: &chat::ResponseFormat<'a>) -> Result<&'a RawVal
 }
 
 /// The `i`th tool as it was written.
-pub(super) fn tool<'a>(raw: &'a RawValue, i: usize) -> Result<chat::Tool<'a>, Fault> {
+pub(super) fn tool<'a>(raw: &'a RawValue, i: usize) -> Result<chat::ChatTool<'a>, Fault> {
     serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))
 }
 
 /// The `i`th tool, for a provider to which only functions can be offered.
-pub(super) fn function<'a>(raw: &'a RawValue, i: usize, adjusted: &mut Adjusted) -> Result<chat::Function<'a>, Fault> {
+pub(super) fn function<'a>(
+    raw: &'a RawValue,
+    i: usize,
+    adjusted: &mut Adjusted,
+) -> Result<chat::ChatFunction<'a>, Fault> {
     let wanted = tool(raw, i)?;
     if wanted.kind.0 != "function" {
         return Err(refused(format!("tools[{i}].type"), "must be function"));
@@ -156,7 +160,7 @@ pub(super) fn function<'a>(raw: &'a RawValue, i: usize, adjusted: &mut Adjusted)
 /// A call that an earlier message tells of: its id, and what was called.
 pub(super) struct EarlierCall<'c, 'a> {
     pub(super) id: &'c Cow<'a, str>,
-    pub(super) function: &'c chat::Called<'a>,
+    pub(super) function: &'c chat::ChatFunctionCall<'a>,
 }
 
 impl<'c, 'a> EarlierCall<'c, 'a> {
@@ -173,7 +177,7 @@ impl<'c, 'a> EarlierCall<'c, 'a> {
 
 /// The one function that the object form of `tool_choice` names.
 pub(super) fn chosen(choice: &str) -> Result<Cow<'_, str>, Fault> {
-    let chosen: Option<chat::Chosen<'_>> = serde_json::from_str(choice).ok();
+    let chosen: Option<chat::ChatToolChoice<'_>> = serde_json::from_str(choice).ok();
     let function = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.function);
     let rule = "must be none, auto, required or {\"type\":\"function\",\"function\":{\"name\":…}}";
     Ok(function.ok_or_else(|| refused("tool_choice", rule))?.name.0)
@@ -181,17 +185,17 @@ pub(super) fn chosen(choice: &str) -> Result<Cow<'_, str>, Fault> {
 
 /// Where a part stands, for the name of a field at fault.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PartPosition {
     pub(super) message: usize,
     pub(super) part: usize,
 }
 
-impl Place {
+impl PartPosition {
     pub(super) fn field(self, rest: &str) -> String {
         format!("messages[{}].content[{}]{rest}", self.message, self.part)
     }
 
-    pub(super) fn read<'a>(self, raw: &'a RawValue) -> Result<chat::Part<'a>, Fault> {
+    pub(super) fn read<'a>(self, raw: &'a RawValue) -> Result<chat::ChatPart<'a>, Fault> {
         serde_json::from_str(raw.get()).map_err(|e| refused(self.field(""), format!("is no content part: {e}")))
     }
 
@@ -206,25 +210,25 @@ pub(super) fn content<'a, P>(
     raw: Option<&'a RawValue>,
     message: usize,
     text: impl FnOnce(Cow<'a, str>) -> P,
-    mut made: impl FnMut(&'a RawValue, Place) -> Result<Option<P>, Fault>,
+    mut made: impl FnMut(&'a RawValue, PartPosition) -> Result<Option<P>, Fault>,
 ) -> Result<Vec<P>, Fault> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else { return Ok(Vec::new()) };
     let field = || format!("messages[{message}].content");
     if raw.get().starts_with('"') {
-        let told: Text<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(field(), e))?;
+        let told: JsonStr<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(field(), e))?;
         return Ok(if told.0.is_empty() { Vec::new() } else { vec![text(told.0)] });
     }
     let given: Vec<&'a RawValue> =
         serde_json::from_str(raw.get()).map_err(|_| refused(field(), "must be a string or an array of parts"))?;
     let mut parts = Vec::with_capacity(given.len());
     for (part, raw) in given.into_iter().enumerate() {
-        parts.extend(made(raw, Place { message, part })?);
+        parts.extend(made(raw, PartPosition { message, part })?);
     }
     Ok(parts)
 }
 
 /// What of an earlier answer no provider takes back.
-pub(super) fn refuse_kept_elsewhere(message: &chat::Message<'_>, i: usize) -> Result<(), Fault> {
+pub(super) fn refuse_kept_elsewhere(message: &chat::ChatMessage<'_>, i: usize) -> Result<(), Fault> {
     if message.function_call.is_some() {
         return Err(refused(format!("messages[{i}].function_call"), "is not translated; use tool_calls"));
     }

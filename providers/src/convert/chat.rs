@@ -29,7 +29,7 @@ pub(crate) enum ChatForm {
 
 /// A chat request, and how it came to be.
 #[derive(Debug)]
-pub(crate) struct Asked<'c> {
+pub(crate) struct ChatRequestBody<'c> {
     pub(crate) body: Cow<'c, Bytes>,
     pub(crate) model_span: Option<Range<usize>>,
     /// Fields without a counterpart, by the names the client gave them.
@@ -37,15 +37,19 @@ pub(crate) struct Asked<'c> {
 }
 
 /// The call's body as a chat request. A chat client's own goes through untouched.
-pub(crate) fn asked<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
+pub(crate) fn asked<'c>(call: &Call<'c>, room: ChatForm) -> Result<ChatRequestBody<'c>, Fault> {
     match call.operation {
         Operation::Messages => from_messages::request(call, room),
         Operation::Responses => from_responses::request(call, room),
-        _ => Ok(Asked { body: Cow::Borrowed(call.body), model_span: call.model_span.clone(), adjusted: Vec::new() }),
+        _ => Ok(ChatRequestBody {
+            body: Cow::Borrowed(call.body),
+            model_span: call.model_span.clone(),
+            adjusted: Vec::new(),
+        }),
     }
 }
 
-impl Asked<'_> {
+impl ChatRequestBody<'_> {
     /// The call as if the client had sent the chat request, with its usage hidden from nobody: what the client sees of
     /// the answer is not made of the provider's bytes.
     pub(crate) fn call<'b>(&'b self, call: &'b Call<'_>) -> Call<'b> {

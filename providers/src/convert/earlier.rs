@@ -3,7 +3,7 @@
 
 use super::asked::refused;
 use crate::opaque::{self, Opened};
-use crate::wire::Text;
+use crate::wire::JsonStr;
 use crate::wire::chat::ToolCall;
 use gateway_domain::Fault;
 use serde::Deserialize;
@@ -14,21 +14,21 @@ use std::borrow::Cow;
 #[derive(Deserialize)]
 pub(super) struct Carried<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Option<Text<'a>>,
+    pub(super) kind: Option<JsonStr<'a>>,
     /// Around the merged deltas of a stream.
     #[serde(borrow)]
     delta: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) text: Option<Text<'a>>,
+    pub(super) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) thinking: Option<Text<'a>>,
+    pub(super) thinking: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) signature: Option<Text<'a>>,
+    pub(super) signature: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) data: Option<Text<'a>>,
+    pub(super) data: Option<JsonStr<'a>>,
     /// Input of the provider's own tool as it was streamed.
     #[serde(borrow)]
-    pub(super) partial_json: Option<Text<'a>>,
+    pub(super) partial_json: Option<JsonStr<'a>>,
 }
 
 impl<'a> Carried<'a> {
@@ -47,7 +47,7 @@ impl<'a> Carried<'a> {
 }
 
 /// What an opaque text says, unless another credential made it.
-pub(super) fn own(origin: u64, text: Text<'_>) -> Option<Cow<'_, str>> {
+pub(super) fn own(origin: u64, text: JsonStr<'_>) -> Option<Cow<'_, str>> {
     match opaque::open(origin, text.0) {
         Opened::Own(_, text) | Opened::Bare(text) => Some(text).filter(|text| !text.is_empty()),
         Opened::Foreign => None,
@@ -55,13 +55,13 @@ pub(super) fn own(origin: u64, text: Text<'_>) -> Option<Cow<'_, str>> {
 }
 
 /// A call of a function, its arguments an object.
-pub(super) struct Called<'a> {
+pub(super) struct ParsedFunctionCall<'a> {
     pub(super) id: Cow<'a, str>,
     pub(super) name: Cow<'a, str>,
     pub(super) input: Box<RawValue>,
 }
 
-impl<'a> Called<'a> {
+impl<'a> ParsedFunctionCall<'a> {
     /// Call `j` of message `i`.
     pub(super) fn read(call: &ToolCall<'a>, i: usize, j: usize) -> Result<Self, Fault> {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");

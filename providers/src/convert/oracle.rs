@@ -3,7 +3,7 @@
 mod cohere;
 mod generic;
 
-use super::asked::{Adjusted, Translated};
+use super::asked::{Adjusted, TranslatedBody};
 use crate::wire::chat;
 use gateway_domain::Fault;
 
@@ -13,7 +13,7 @@ pub(crate) enum ApiFormat {
     Cohere,
 }
 
-pub(crate) fn request(format: ApiFormat, body: &[u8], model: &str, stream: bool) -> Result<Translated, Fault> {
+pub(crate) fn request(format: ApiFormat, body: &[u8], model: &str, stream: bool) -> Result<TranslatedBody, Fault> {
     match format {
         ApiFormat::Generic => generic::request(body, model, stream),
         ApiFormat::Cohere => cohere::request(body, stream),
@@ -23,7 +23,7 @@ pub(crate) fn request(format: ApiFormat, body: &[u8], model: &str, stream: bool)
 const PROVIDER: &str = "Oracle";
 
 /// What neither form has a place for, and what would change the answer if it were dropped.
-fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
     super::asked::refuse_choices(ask, PROVIDER)?;
     super::asked::refuse_untranslatable(ask, PROVIDER)?;
     let fields = [
@@ -36,7 +36,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
     super::asked::refuse_spoken(&fields, PROVIDER)
 }
 
-fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("logprobs", ask.logprobs),
         ("top_logprobs", ask.top_logprobs),
@@ -54,7 +54,7 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
 }
 
 /// What a message says beside its content, and neither form takes.
-fn note_of_message(message: &chat::Message<'_>, adjusted: &mut Adjusted) {
+fn note_of_message(message: &chat::ChatMessage<'_>, adjusted: &mut Adjusted) {
     adjusted.note_if("messages.name", message.name.is_some() && message.role.0 != "tool");
     adjusted.note_if("cache_control", message.cache_control.is_some());
     adjusted.note_if("messages.reasoning_content", crate::wire::speaks(message.reasoning_content));

@@ -18,14 +18,14 @@ pub fn remove<'p>(body: &Bytes, paths: impl Iterator<Item = &'p [Step]>) -> Resu
 }
 
 /// One member or element: where all of it stands, and where its value does.
-struct Part<'k> {
+struct ContainerItem<'k> {
     key: Option<Cow<'k, str>>,
     index: usize,
     whole: Range<usize>,
     value: Range<usize>,
 }
 
-impl Part<'_> {
+impl ContainerItem<'_> {
     fn is_meant(&self, step: &Step) -> bool {
         match step {
             Step::Key(key) => self.key.as_deref() == Some(&**key),
@@ -37,21 +37,26 @@ impl Part<'_> {
 
 /// Finds what goes of the value in `text`, which starts at `base` of the whole. Paths are not empty.
 fn mark(text: &[u8], base: usize, paths: &[&[Step]], gone: &mut Vec<Range<usize>>) -> Result<(), Error> {
-    let parts: Vec<Part<'_>> = match text.iter().find(|b| !b.is_ascii_whitespace()) {
+    let parts: Vec<ContainerItem<'_>> = match text.iter().find(|b| !b.is_ascii_whitespace()) {
         _ if paths.is_empty() => return Ok(()),
         Some(b'{') => {
             let numbered = members(text)?.into_iter().enumerate();
             numbered
-                .map(|(index, m)| Part { key: Some(m.key), index, whole: m.name.start..m.value.end, value: m.value })
+                .map(|(index, m)| ContainerItem {
+                    key: Some(m.key),
+                    index,
+                    whole: m.name.start..m.value.end,
+                    value: m.value,
+                })
                 .collect()
         }
         Some(b'[') => {
             let numbered = elements(text)?.into_iter().enumerate();
-            numbered.map(|(index, value)| Part { key: None, index, whole: value.clone(), value }).collect()
+            numbered.map(|(index, value)| ContainerItem { key: None, index, whole: value.clone(), value }).collect()
         }
         _ => return Ok(()),
     };
-    let meant = |part: &Part<'_>| paths.iter().any(|path| path.len() == 1 && part.is_meant(&path[0]));
+    let meant = |part: &ContainerItem<'_>| paths.iter().any(|path| path.len() == 1 && part.is_meant(&path[0]));
     let goes: Vec<bool> = parts.iter().map(meant).collect();
     for (part, _) in parts.iter().zip(&goes).filter(|(_, goes)| !**goes) {
         let deeper: Vec<&[Step]> = paths.iter().filter(|p| part.is_meant(&p[0])).map(|p| &p[1..]).collect();
@@ -62,7 +67,7 @@ fn mark(text: &[u8], base: usize, paths: &[&[Step]], gone: &mut Vec<Range<usize>
 }
 
 /// Each run of parts that go takes one comma less than it has neighbours.
-fn runs(parts: &[Part<'_>], goes: &[bool], base: usize, gone: &mut Vec<Range<usize>>) {
+fn runs(parts: &[ContainerItem<'_>], goes: &[bool], base: usize, gone: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while at < parts.len() {
         if !goes[at] {

@@ -1,10 +1,10 @@
 //! Embeddings: OpenAI's body as Gemini's batch or Vertex AI's prediction, and their numbers in OpenAI's form.
 
-use super::{Made, trouble};
+use super::{GeminiRequestBody, trouble};
 use crate::adapter::{Call, Failure, Reply};
 use crate::answer::embeddings;
 use crate::failure;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-struct Ask<'a> {
+struct GeminiEmbeddingParameters<'a> {
     #[serde(borrow)]
     input: &'a RawValue,
     dimensions: Option<u64>,
@@ -21,41 +21,41 @@ struct Ask<'a> {
     user: Option<&'a RawValue>,
     /// Google's own: what the vectors are for.
     #[serde(borrow)]
-    task_type: Option<Text<'a>>,
+    task_type: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    title: Option<Text<'a>>,
+    title: Option<JsonStr<'a>>,
 }
 
-struct Wanted<'a> {
-    ask: Ask<'a>,
+struct GeminiEmbedRequest<'a> {
+    ask: GeminiEmbeddingParameters<'a>,
     texts: Vec<Cow<'a, str>>,
     adjusted: Vec<&'static str>,
 }
 
-fn wanted(body: &[u8]) -> Result<Wanted<'_>, Fault> {
-    let ask: Ask<'_> = serde_json::from_slice(body)
+fn wanted(body: &[u8]) -> Result<GeminiEmbedRequest<'_>, Fault> {
+    let ask: GeminiEmbeddingParameters<'_> = serde_json::from_slice(body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no embeddings request: {e}")))?;
     let rule = "input must be a string or an array of strings: Gemini counts tokens by itself and takes none";
     let refused = || Fault::new(FaultKind::Refused, rule).on("input");
-    let texts = match read::<Text<'_>>(ask.input.get().as_bytes()) {
+    let texts = match read::<JsonStr<'_>>(ask.input.get().as_bytes()) {
         Some(one) => vec![one.0],
-        None => read::<Vec<Text<'_>>>(ask.input.get().as_bytes())
+        None => read::<Vec<JsonStr<'_>>>(ask.input.get().as_bytes())
             .ok_or_else(refused)?
             .into_iter()
             .map(|text| text.0)
             .collect(),
     };
     let adjusted = if speaks(ask.user) { vec!["user"] } else { Vec::new() };
-    Ok(Wanted { ask, texts, adjusted })
+    Ok(GeminiEmbedRequest { ask, texts, adjusted })
 }
 
-fn finished(body: &impl Serialize, adjusted: Vec<&'static str>) -> Result<Made, Fault> {
+fn finished(body: &impl Serialize, adjusted: Vec<&'static str>) -> Result<GeminiRequestBody, Fault> {
     let body = serde_json::to_vec(body).map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
-    Ok(Made { body, adjusted })
+    Ok(GeminiRequestBody { body, adjusted })
 }
 
 /// `batchEmbedContents` of the Gemini API (<https://ai.google.dev/api/embeddings>).
-pub(crate) fn batch(body: &[u8], resource: &str) -> Result<Made, Fault> {
+pub(crate) fn batch(body: &[u8], resource: &str) -> Result<GeminiRequestBody, Fault> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct One<'a> {
@@ -68,7 +68,7 @@ pub(crate) fn batch(body: &[u8], resource: &str) -> Result<Made, Fault> {
         #[serde(skip_serializing_if = "Option::is_none")]
         output_dimensionality: Option<u64>,
     }
-    let Wanted { ask, texts, adjusted } = wanted(body)?;
+    let GeminiEmbedRequest { ask, texts, adjusted } = wanted(body)?;
     let one = |text: &Cow<'_, str>| One {
         model: resource,
         content: json!({ "parts": [{ "text": text }] }),
@@ -81,7 +81,7 @@ pub(crate) fn batch(body: &[u8], resource: &str) -> Result<Made, Fault> {
 }
 
 /// `predict` of Vertex AI's text embedding models.
-pub(crate) fn predict(body: &[u8]) -> Result<Made, Fault> {
+pub(crate) fn predict(body: &[u8]) -> Result<GeminiRequestBody, Fault> {
     #[derive(Serialize)]
     struct Instance<'a> {
         content: &'a str,
@@ -90,7 +90,7 @@ pub(crate) fn predict(body: &[u8]) -> Result<Made, Fault> {
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<&'a str>,
     }
-    let Wanted { ask, texts, adjusted } = wanted(body)?;
+    let GeminiEmbedRequest { ask, texts, adjusted } = wanted(body)?;
     let one = |text| Instance {
         content: text,
         task_type: ask.task_type.as_ref().map(|t| &*t.0),
@@ -107,17 +107,17 @@ pub(crate) fn predict(body: &[u8]) -> Result<Made, Fault> {
 /// An answer of either API; which fields are there depends on which.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct GeminiEmbedReply<'a> {
     #[serde(borrow)]
     embeddings: Option<Vec<Vector<'a>>>,
     #[serde(borrow)]
     predictions: Option<Vec<Prediction<'a>>>,
-    usage_metadata: Option<Counted>,
+    usage_metadata: Option<GeminiEmbedUsage>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Counted {
+struct GeminiEmbedUsage {
     prompt_token_count: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
         Some(trouble) => trouble.render(slug, trouble.status(), call.dialect),
         None => failure::unreadable(slug, "the answer", body, call.dialect),
     };
-    let answer: Answer<'_> = read(body).ok_or_else(unreadable)?;
+    let answer: GeminiEmbedReply<'_> = read(body).ok_or_else(unreadable)?;
     let counted = answer.usage_metadata.and_then(|u| u.prompt_token_count);
     let vectors = match (answer.embeddings, answer.predictions) {
         (Some(vectors), _) => vectors,

@@ -9,7 +9,7 @@ mod speech;
 pub(crate) use pictures::ratio;
 pub(crate) use speech::wav_head;
 
-use super::{Made, trouble};
+use super::{GeminiRequestBody, trouble};
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure;
 use crate::wire::usage::GeminiUsage;
@@ -26,13 +26,13 @@ pub(crate) const fn serves(operation: Operation) -> bool {
     )
 }
 
-pub(crate) fn request(call: &Call<'_>) -> Result<Made, Fault> {
+pub(crate) fn request(call: &Call<'_>) -> Result<GeminiRequestBody, Fault> {
     let (body, adjusted) = match call.operation {
         Operation::Speech => speech::request(call)?,
         Operation::Transcription => hearing::request(call)?,
         _ => pictures::request(call)?,
     };
-    Ok(Made { body: body.to_string().into_bytes(), adjusted })
+    Ok(GeminiRequestBody { body: body.to_string().into_bytes(), adjusted })
 }
 
 pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

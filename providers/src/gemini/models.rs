@@ -2,7 +2,7 @@
 
 use crate::adapter::{Failure, Reply};
 use crate::failure;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use bytes::Bytes;
 use gateway_domain::Dialect;
 use serde::Deserialize;
@@ -18,7 +18,7 @@ struct GeminiPage<'a> {
 struct GeminiListed<'a> {
     /// `models/gemini-…`; at Vertex AI `publishers/google/models/gemini-…`.
     #[serde(borrow)]
-    name: Text<'a>,
+    name: JsonStr<'a>,
 }
 
 pub(crate) fn response(slug: &'static str, body: &Bytes) -> Result<Reply, Failure> {

@@ -9,24 +9,24 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug)]
-enum Said {
+enum GeminiSamplePart {
     Text(Vec<String>),
     Thought(Vec<String>),
     Call(String, Value, bool),
 }
 
-fn part() -> impl Strategy<Value = Said> {
+fn part() -> impl Strategy<Value = GeminiSamplePart> {
     let words = || prop::collection::vec("[a-z\"\\\\\n\u{e9}\u{1F600} ]{1,8}", 1..4);
     let args = prop::collection::vec(("[a-c]{1,2}", "[a-z\"\u{e9}]{0,5}"), 0..3)
         .prop_map(|all| Value::Object(all.into_iter().map(|(k, v)| (k, Value::from(v))).collect()));
     prop_oneof![
-        words().prop_map(Said::Text),
-        words().prop_map(Said::Thought),
-        ("[a-z]{1,5}", args, any::<bool>()).prop_map(|(n, a, id)| Said::Call(n, a, id)),
+        words().prop_map(GeminiSamplePart::Text),
+        words().prop_map(GeminiSamplePart::Thought),
+        ("[a-z]{1,5}", args, any::<bool>()).prop_map(|(n, a, id)| GeminiSamplePart::Call(n, a, id)),
     ]
 }
 
-impl Said {
+impl GeminiSamplePart {
     /// Each inner list is what one event of a stream brings.
     fn parts(&self, i: usize) -> Vec<Value> {
         match self {
@@ -61,7 +61,7 @@ fn call<'a>(body: &'a Bytes, stream: bool) -> Call<'a> {
         now_ms: 1_750_000_000_000,
         dice: 0,
         origin: 1,
-        settings: gateway_domain::cloud::Settings::none(),
+        settings: gateway_domain::cloud::CloudSettings::none(),
         keeps: None,
     }
 }

@@ -5,7 +5,7 @@ use super::usage_text;
 use crate::adapter::{Adapter, Call, Failure, Progress};
 use crate::frames::tests::frame;
 use crate::sse;
-use crate::tap::{Heard, Tap};
+use crate::tap::{Tap, TappedItem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -64,14 +64,14 @@ fn told(adapter: &dyn Adapter, call: &Call<'_>, chunks: impl IntoIterator<Item =
             places = later;
             match (!here.is_empty()).then(|| tap.told(&out, here)) {
                 None => {}
-                Some(Some(Heard::Text(heard))) => {
+                Some(Some(TappedItem::Text(heard))) => {
                     assert!(read.is_piece_of_text(), "{name}: {read:?}");
                     assert_eq!(heard.event, at..at + event.len(), "{name}: {read:?}");
                     let said = read.texts.first().map(|text| (text.lane, text.text.as_str()));
                     assert_eq!(said, Some((heard.lane, &*heard.text)), "{name}: {read:?}");
                     told += 1;
                 }
-                Some(Some(Heard::Event(heard))) => {
+                Some(Some(TappedItem::Event(heard))) => {
                     assert_eq!((&heard.texts, heard.is_call), (&read.texts, read.is_call), "{name}");
                     assert_eq!((&heard.closed, heard.says_more), (&read.closed, read.says_more), "{name}: {read:?}");
                     told += 1;

@@ -6,7 +6,7 @@ use gateway_domain::cloud::setting;
 
 fn place(slug: &str, address: &str) -> ModelPlace {
     let (tail, query) = address.split_once('?').map_or((address, None), |(tail, query)| (tail, Some(query)));
-    let settings = Settings::none();
+    let settings = CloudSettings::none();
     let adapter = crate::adapter(slug).unwrap_or_else(|| panic!("{slug} is no provider"));
     adapter.model_place(&Untouched { tail, query, settings })
 }
@@ -98,9 +98,9 @@ fn each_family_is_read_where_it_reads() {
     }
 }
 
-fn azure() -> Settings {
+fn azure() -> CloudSettings {
     let list = r#"[{"alias":"fast","azure_deployment_name":"mini-eu","azure_model_slug":"gpt-4o-mini"}]"#;
-    let mut settings = Settings::default();
+    let mut settings = CloudSettings::default();
     let known = setting("azure_deployment_config").expect("a setting");
     settings.set(known, list.to_owned()).expect("valid");
     settings
@@ -118,12 +118,27 @@ fn a_deployment_goes_by_its_alias() {
 fn one_model_has_many_names() {
     let azure = azure();
     for (slug, model, settings, expected) in [
-        ("google", "models/gemini-x", Settings::none(), vec!["gemini-x"]),
-        ("vertex-ai", "claude-x", Settings::none(), vec!["anthropic.claude-x", "publishers/anthropic/models/claude-x"]),
-        ("vertex-ai", "anthropic.claude-x", Settings::none(), vec!["claude-x", "anthropic/claude-x"]),
-        ("vertex-ai", "projects/p/locations/l/publishers/google/models/gemini-x", Settings::none(), vec!["gemini-x"]),
-        ("bedrock", "arn:aws:bedrock:eu-west-1::foundation-model/amazon.x", Settings::none(), vec!["amazon.x"]),
-        ("bedrock", "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.x", Settings::none(), vec!["eu.amazon.x"]),
+        ("google", "models/gemini-x", CloudSettings::none(), vec!["gemini-x"]),
+        (
+            "vertex-ai",
+            "claude-x",
+            CloudSettings::none(),
+            vec!["anthropic.claude-x", "publishers/anthropic/models/claude-x"],
+        ),
+        ("vertex-ai", "anthropic.claude-x", CloudSettings::none(), vec!["claude-x", "anthropic/claude-x"]),
+        (
+            "vertex-ai",
+            "projects/p/locations/l/publishers/google/models/gemini-x",
+            CloudSettings::none(),
+            vec!["gemini-x"],
+        ),
+        ("bedrock", "arn:aws:bedrock:eu-west-1::foundation-model/amazon.x", CloudSettings::none(), vec!["amazon.x"]),
+        (
+            "bedrock",
+            "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.x",
+            CloudSettings::none(),
+            vec!["eu.amazon.x"],
+        ),
         ("azure-openai", "fast", &azure, vec!["mini-eu", "gpt-4o-mini"]),
         ("azure-openai", "gpt-4o-mini", &azure, vec!["fast", "mini-eu"]),
         ("azure-openai", "other", &azure, vec![]),

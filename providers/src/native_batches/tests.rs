@@ -23,11 +23,11 @@ struct Batch {
     file: Option<String>,
     #[serde(default)]
     place: BatchPlace,
-    lines: Vec<Line>,
+    lines: Vec<BatchSampleLine>,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct BatchSampleLine {
     name: String,
     body: Box<RawValue>,
 }

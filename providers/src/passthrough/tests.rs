@@ -28,7 +28,7 @@ fn stream(slug: &str, operation: Operation, wants_usage: bool) -> Box<dyn Stream
         now_ms: 0,
         dice: 0,
         origin: 0,
-        settings: gateway_domain::cloud::Settings::none(),
+        settings: gateway_domain::cloud::CloudSettings::none(),
         keeps: None,
     })
 }

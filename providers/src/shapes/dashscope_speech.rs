@@ -4,12 +4,12 @@
 
 use super::object::Object;
 use super::{NativeShape, refused};
-use crate::adapter::{Call, Ending, Failure, Outgoing, Pieces, Progress, Reply, StreamTranslator};
+use crate::adapter::{BodyPieces, Call, Ending, Failure, Progress, ProviderRequest, Reply, StreamTranslator};
 use crate::edit;
 use crate::failure::{self, ProviderError};
 use crate::gemini::media::wav_head;
 use crate::model;
-use crate::passthrough::Seen;
+use crate::passthrough::ReplyStreamState;
 use crate::sse::{self, Framer};
 use crate::wire::read;
 use base64::Engine;
@@ -51,7 +51,7 @@ impl NativeShape for DashScopeSpeech {
         "/api/v1/services/aigc/multimodal-generation/generation"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let wish: SpokenWish = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no speech request: {e}")))?;
         if wish.stream_format.as_deref() == Some("sse") {
@@ -83,7 +83,7 @@ impl NativeShape for DashScopeSpeech {
         body.put_some("model", call.model);
         body.raw("input", &input.written());
         let events = (HeaderName::from_static("x-dashscope-sse"), HeaderValue::from_static("enable"));
-        Ok(Outgoing { path: None, headers: vec![events], body: Pieces::One(body.written()), adjusted })
+        Ok(ProviderRequest { path: None, headers: vec![events], body: BodyPieces::One(body.written()), adjusted })
     }
 
     /// A whole answer is an error, or an address that nobody here fetches.
@@ -100,7 +100,7 @@ impl NativeShape for DashScopeSpeech {
 
     fn stream(&self, slug: &'static str, call: &Call<'_>) -> Option<Box<dyn StreamTranslator>> {
         let headless = !is_bare(call);
-        Some(Box::new(SpokenSamples { slug, framer: Framer::default(), seen: Seen::new(), headless }))
+        Some(Box::new(SpokenSamples { slug, framer: Framer::default(), seen: ReplyStreamState::new(), headless }))
     }
 }
 
@@ -108,7 +108,7 @@ impl NativeShape for DashScopeSpeech {
 struct SpokenSamples {
     slug: &'static str,
     framer: Framer,
-    seen: Seen,
+    seen: ReplyStreamState,
     /// The head of a WAV file is still to come. How long the file will be nobody knows by then.
     headless: bool,
 }

@@ -8,7 +8,7 @@ pub(crate) use rows::{COHERE_HEARS, DEEPINFRA_HEARS, MISTRAL_HEARS, OPENROUTER_H
 use super::mapped::{MappedEvent, MappedStream};
 use super::object::Object;
 use super::{NativeShape, in_path, refused};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::sound::{format_of, heard};
 use crate::failure::{self, ProviderError};
 use crate::forms::FormWriter;
@@ -100,7 +100,7 @@ impl NativeShape for Hearer {
         self.path
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         self.check(call)?;
         let path = if self.named_in_path { Some([self.path, in_path(call)?].concat()) } else { None };
         let form = call.form.ok_or_else(|| refused("file", "is needed"))?;
@@ -128,7 +128,7 @@ impl NativeShape for Hearer {
                     None => body.put(name, &text),
                 }
             }
-            return Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.written()), adjusted });
+            return Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted });
         }
         let mut out = FormWriter::over(form);
         if let Some(model) = call.model.filter(|_| !self.named_in_path) {

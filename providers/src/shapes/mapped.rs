@@ -3,7 +3,7 @@
 use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
 use crate::compat::area_events::error_event;
 use crate::failure::{self, ProviderError};
-use crate::passthrough::Seen;
+use crate::passthrough::ReplyStreamState;
 use crate::sse::{self, Framer};
 use crate::wire::read;
 use bytes::{Bytes, BytesMut};
@@ -23,13 +23,13 @@ pub(super) struct MappedEvent {
 pub(super) struct MappedStream {
     slug: &'static str,
     framer: Framer,
-    seen: Seen,
+    seen: ReplyStreamState,
     map: fn(&Value) -> MappedEvent,
 }
 
 impl MappedStream {
     pub(super) fn new(slug: &'static str, map: fn(&Value) -> MappedEvent) -> Self {
-        Self { slug, framer: Framer::default(), seen: Seen::new(), map }
+        Self { slug, framer: Framer::default(), seen: ReplyStreamState::new(), map }
     }
 
     fn read(&mut self, whole: &[u8]) -> Result<Bytes, Failure> {

@@ -4,13 +4,13 @@
 use super::mapped::{MappedEvent, MappedStream};
 use super::object::Object;
 use super::{NativeShape, refused};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply, StreamTranslator};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::sound;
 use crate::edit;
 use crate::failure;
 use crate::model;
 use crate::wire::usage::OpenAiUsage;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -27,25 +27,25 @@ pub(crate) static MISTRAL_SPEAKS: MistralSpeech = MistralSpeech;
 #[derive(Deserialize)]
 struct MistralAsk<'a> {
     #[serde(borrow)]
-    input: Text<'a>,
+    input: JsonStr<'a>,
     #[serde(borrow)]
     voice: Option<&'a RawValue>,
     #[serde(borrow)]
-    response_format: Option<Text<'a>>,
+    response_format: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    stream_format: Option<Text<'a>>,
+    stream_format: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct OwnVoice<'a> {
     #[serde(borrow)]
-    id: Text<'a>,
+    id: JsonStr<'a>,
 }
 
 #[derive(Deserialize)]
 struct MistralSound<'a> {
     #[serde(borrow)]
-    audio_data: Text<'a>,
+    audio_data: JsonStr<'a>,
     usage: Option<OpenAiUsage>,
 }
 
@@ -63,7 +63,7 @@ impl NativeShape for MistralSpeech {
         "/audio/speech"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask: MistralAsk<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no speech request: {e}")))?;
         let format = ask.response_format.as_ref().map_or("mp3", |format| &*format.0);
@@ -75,7 +75,7 @@ impl NativeShape for MistralSpeech {
         body.put_some("model", call.model);
         body.put("input", &ask.input.0);
         let voice = ask.voice.and_then(|raw| {
-            let named = read::<Text<'_>>(raw.get().as_bytes());
+            let named = read::<JsonStr<'_>>(raw.get().as_bytes());
             named.or_else(|| Some(read::<OwnVoice<'_>>(raw.get().as_bytes())?.id))
         });
         body.put_some("voice_id", voice.as_ref().map(|voice| &*voice.0));
@@ -88,7 +88,7 @@ impl NativeShape for MistralSpeech {
                 None => body.raw(&member.key, &call.body[member.value.clone()]),
             }
         }
-        Ok(Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body.written()), adjusted })
+        Ok(ProviderRequest { path: None, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

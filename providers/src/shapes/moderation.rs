@@ -2,7 +2,7 @@
 //! (<https://docs.mistral.ai/api/endpoint/classifiers>). Its categories keep their names.
 
 use super::NativeShape;
-use crate::adapter::{Call, Failure, Outgoing, Reply};
+use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use crate::failure;
 use crate::model;
 use crate::wire::read;
@@ -28,9 +28,9 @@ impl NativeShape for MistralModeration {
         "/moderations"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let body = model::replaced(call, model::changed(call, call.model)?, "")?;
-        Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: Vec::new() })
+        Ok(ProviderRequest { path: None, headers: Vec::new(), body, adjusted: Vec::new() })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -2,10 +2,10 @@
 
 use super::object::Object;
 use super::{NativeShape, refused};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::answer::embeddings;
 use crate::failure;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::Deserialize;
@@ -26,9 +26,9 @@ struct NomicAsk<'a> {
     user: Option<&'a RawValue>,
     /// Nomic's own: what the vectors are for, and what becomes of long texts.
     #[serde(borrow)]
-    task_type: Option<Text<'a>>,
+    task_type: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    long_text_mode: Option<Text<'a>>,
+    long_text_mode: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -49,11 +49,11 @@ impl NativeShape for Nomic {
         "/embedding/text"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask: NomicAsk<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no embeddings request: {e}")))?;
-        let one = read::<Text<'_>>(ask.input.get().as_bytes()).map(|text| vec![text.0]);
-        let several = || Some(read::<Vec<Text<'_>>>(ask.input.get().as_bytes())?.into_iter().map(|t| t.0).collect());
+        let one = read::<JsonStr<'_>>(ask.input.get().as_bytes()).map(|text| vec![text.0]);
+        let several = || Some(read::<Vec<JsonStr<'_>>>(ask.input.get().as_bytes())?.into_iter().map(|t| t.0).collect());
         let texts: Vec<Cow<'_, str>> = one.or_else(several).ok_or_else(|| {
             refused("input", "must be a string or an array of strings: Nomic counts tokens by itself and takes none")
         })?;
@@ -64,7 +64,7 @@ impl NativeShape for Nomic {
         body.put_some("dimensionality", ask.dimensions);
         body.put_some("long_text_mode", ask.long_text_mode.as_ref().map(|mode| &*mode.0));
         let adjusted = if speaks(ask.user) { vec!["user"] } else { Vec::new() };
-        Ok(Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body.written()), adjusted })
+        Ok(ProviderRequest { path: None, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

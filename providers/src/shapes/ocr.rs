@@ -4,7 +4,7 @@
 
 use super::object::Object;
 use super::{NativeShape, refused};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::failure::{self, ProviderError};
 use crate::model;
 use crate::wire::{read, speaks};
@@ -71,7 +71,7 @@ pub(crate) fn mistrals(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
 }
 
 /// Mistral's request, with the model in its place.
-pub(crate) fn asked(call: &Call<'_>) -> Result<Pieces, Fault> {
+pub(crate) fn asked(call: &Call<'_>) -> Result<BodyPieces, Fault> {
     model::replaced(call, model::changed(call, call.model)?, "")
 }
 
@@ -85,8 +85,8 @@ impl NativeShape for MistralOcr {
         "/ocr"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
-        Ok(Outgoing { path: None, headers: Vec::new(), body: asked(call)?, adjusted: Vec::new() })
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
+        Ok(ProviderRequest { path: None, headers: Vec::new(), body: asked(call)?, adjusted: Vec::new() })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
@@ -105,7 +105,7 @@ impl NativeShape for CohereParse {
         "/v2/parse"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask: OcrAsk<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no request for OCR: {e}")))?;
         if ask.annotates() {
@@ -124,7 +124,12 @@ impl NativeShape for CohereParse {
         body.put_some("model", call.model);
         body.raw("document", ask.document.get().as_bytes());
         body.put("output_format", &"markdown");
-        Ok(Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body.written()), adjusted: Vec::new() })
+        Ok(ProviderRequest {
+            path: None,
+            headers: Vec::new(),
+            body: BodyPieces::One(body.written()),
+            adjusted: Vec::new(),
+        })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

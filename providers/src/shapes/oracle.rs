@@ -2,11 +2,11 @@
 //! wants the compartment in the body and tells a shared model from an endpoint of one's own.
 
 use super::{NativeShape, RerankAsk, Scored, refused, render};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::answer::embeddings;
 use crate::failure;
 use crate::oracle::{begun, path};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::Deserialize;
@@ -33,9 +33,9 @@ struct OracleInputs<'a> {
     user: Option<&'a RawValue>,
     /// What the vectors are for; like `truncate`, what becomes of long texts, only Cohere's models know it.
     #[serde(borrow)]
-    input_type: Option<Text<'a>>,
+    input_type: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    truncate: Option<Text<'a>>,
+    truncate: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -50,11 +50,11 @@ impl NativeShape for OracleVectors {
         "/20231130/actions/embedText"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask: OracleInputs<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no embeddings request: {e}")))?;
-        let one = read::<Text<'_>>(ask.input.get().as_bytes()).map(|text| vec![text.0]);
-        let several = || Some(read::<Vec<Text<'_>>>(ask.input.get().as_bytes())?.into_iter().map(|t| t.0).collect());
+        let one = read::<JsonStr<'_>>(ask.input.get().as_bytes()).map(|text| vec![text.0]);
+        let several = || Some(read::<Vec<JsonStr<'_>>>(ask.input.get().as_bytes())?.into_iter().map(|t| t.0).collect());
         let texts: Vec<Cow<'_, str>> = one.or_else(several).ok_or_else(|| {
             refused("input", "must be a string or an array of strings: this provider takes no tokens")
         })?;
@@ -66,7 +66,7 @@ impl NativeShape for OracleVectors {
         body.put_some("outputDimensions", ask.dimensions);
         let adjusted = if speaks(ask.user) { vec!["user"] } else { Vec::new() };
         let path = Some(path(call, "embedText"));
-        Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.written()), adjusted })
+        Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
@@ -87,14 +87,14 @@ impl NativeShape for OracleRerank {
         "/20231130/actions/rerankText"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask = RerankAsk::read(call)?;
         let mut body = begun(call)?;
         body.put("input", &ask.query);
         body.put("documents", &ask.texts());
         body.put_some("topN", ask.top_n);
         let path = Some(path(call, "rerankText"));
-        Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.written()), adjusted: Vec::new() })
+        Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted: Vec::new() })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

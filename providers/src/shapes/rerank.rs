@@ -10,7 +10,7 @@ pub(crate) use told::{Scored, render, search_units, unreadable};
 
 use super::object::Object;
 use super::{NativeShape, in_path, refused};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::model;
 use bytes::Bytes;
 use gateway_domain::usage::UsageDetail;
@@ -123,10 +123,10 @@ impl NativeShape for Reranker {
         self.path
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if self.as_it_is {
             let body = model::replaced(call, model::changed(call, call.model)?, "")?;
-            return Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: Vec::new() });
+            return Ok(ProviderRequest { path: None, headers: Vec::new(), body, adjusted: Vec::new() });
         }
         let ask = RerankAsk::read(call)?;
         let path = if self.named_in_path { Some([self.path, in_path(call)?].concat()) } else { None };
@@ -145,7 +145,7 @@ impl NativeShape for Reranker {
             body.put_some(top, ask.top_n);
         }
         ask.put_own(&mut body);
-        Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.written()), adjusted: Vec::new() })
+        Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted: Vec::new() })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

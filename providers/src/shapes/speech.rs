@@ -3,9 +3,9 @@
 
 use super::object::Object;
 use super::{NativeShape, refused};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::failure;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::usage::UsageDetail;
 use gateway_domain::{Fault, FaultKind, Usage};
@@ -21,14 +21,14 @@ pub(crate) static MINIMAX: MiniMax = MiniMax;
 #[derive(Deserialize)]
 struct SpeechAsk<'a> {
     #[serde(borrow)]
-    input: Text<'a>,
+    input: JsonStr<'a>,
     #[serde(borrow)]
     voice: Option<&'a RawValue>,
     speed: Option<f64>,
     #[serde(borrow)]
-    response_format: Option<Text<'a>>,
+    response_format: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    stream_format: Option<Text<'a>>,
+    stream_format: Option<JsonStr<'a>>,
     #[serde(borrow)]
     instructions: Option<&'a RawValue>,
 }
@@ -37,7 +37,7 @@ struct SpeechAsk<'a> {
 #[derive(Deserialize)]
 struct SpeechVoice<'a> {
     #[serde(borrow)]
-    id: Text<'a>,
+    id: JsonStr<'a>,
 }
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ struct SpeechAnswer<'a> {
 #[derive(Deserialize)]
 struct SpeechData<'a> {
     #[serde(borrow)]
-    audio: Option<Text<'a>>,
+    audio: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ impl NativeShape for MiniMax {
         "/v1/t2a_v2"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask: SpeechAsk<'_> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no speech request: {e}")))?;
         if ask.stream_format.is_some_and(|format| format.0 == "sse") {
@@ -77,7 +77,7 @@ impl NativeShape for MiniMax {
             return Err(refused("response_format", "must be mp3, wav, flac or pcm at this provider"));
         }
         let voice = ask.voice.filter(|raw| speaks(Some(raw))).map(|raw| {
-            let named = read::<Text<'_>>(raw.get().as_bytes());
+            let named = read::<JsonStr<'_>>(raw.get().as_bytes());
             named.or_else(|| Some(read::<SpeechVoice<'_>>(raw.get().as_bytes())?.id))
         });
         let voice = voice.flatten().ok_or_else(|| refused("voice", "is needed: the id of a voice of MiniMax's"))?;
@@ -95,7 +95,7 @@ impl NativeShape for MiniMax {
         body.put("audio_setting", &json!({ "format": format }));
         body.put("output_format", &"hex");
         let adjusted = if speaks(ask.instructions) { vec!["instructions"] } else { Vec::new() };
-        Ok(Outgoing { path: None, headers: Vec::new(), body: Pieces::One(body.written()), adjusted })
+        Ok(ProviderRequest { path: None, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
@@ -115,7 +115,7 @@ impl NativeShape for MiniMax {
         #[derive(Deserialize)]
         struct SpeechFormat<'a> {
             #[serde(borrow)]
-            response_format: Option<Text<'a>>,
+            response_format: Option<JsonStr<'a>>,
         }
         let asked = read::<SpeechFormat<'_>>(call.body).and_then(|asked| asked.response_format);
         let format = asked.as_ref().map_or("mp3", |format| &*format.0);

@@ -1,8 +1,8 @@
 //! JSON as it stands in an event: members of objects with their places, each as often as it is written. An event is
 //! checked to be JSON once; what lies in it is found by quotes and brackets alone.
 
-use crate::wire::Text;
-use crate::wire::members::{self, Members, Odd};
+use crate::wire::JsonStr;
+use crate::wire::members::{self, MemberCursor, Odd};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -66,7 +66,7 @@ impl<'j> JsonObject<'j> {
 }
 
 fn all(raw: &str) -> Result<Vec<(Cow<'_, str>, &str)>, Odd> {
-    let (mut found, mut members) = (Vec::with_capacity(8), Members::of(raw)?);
+    let (mut found, mut members) = (Vec::with_capacity(8), MemberCursor::of(raw)?);
     while let Some(key) = members.key()? {
         found.push((Cow::Borrowed(key), members.value()?));
     }
@@ -87,7 +87,7 @@ impl<'de> Deserialize<'de> for EscapedMembers<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut out = Vec::new();
-                while let Some(Text(key)) = map.next_key::<Text<'de>>()? {
+                while let Some(JsonStr(key)) = map.next_key::<JsonStr<'de>>()? {
                     out.push((key, map.next_value::<&'de RawValue>()?.get()));
                 }
                 Ok(EscapedMembers(out))

@@ -144,13 +144,13 @@ fn listened(operation: Operation, events: &str) -> Vec<(bool, String, usize)> {
         let (heard, end) = tap.next(&bytes, at).expect("events");
         let text = |event: &TappedEvent| event.texts.iter().map(|t| t.text.as_str()).collect::<String>();
         out.push(match &heard {
-            Heard::Text(heard) => {
+            TappedItem::Text(heard) => {
                 let again = tap.read_again(bytes.slice(heard.event.clone())).expect("an event");
                 assert_eq!((text(&again).as_str(), again.texts[0].lane), (&*heard.text, heard.lane));
                 assert_eq!((heard.event.clone(), again.texts.len()), (at..end, 1));
                 (true, heard.text.clone().into_owned(), end - at)
             }
-            Heard::Event(event) => (false, text(event), end - at),
+            TappedItem::Event(event) => (false, text(event), end - at),
         });
         at = end;
     }

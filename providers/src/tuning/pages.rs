@@ -174,7 +174,7 @@ mod tests {
     use crate::adapter::Call;
     use bytes::Bytes;
     use gateway_domain::Operation;
-    use gateway_domain::cloud::Settings;
+    use gateway_domain::cloud::CloudSettings;
     use http::Method;
     use serde_json::json;
 
@@ -196,7 +196,7 @@ mod tests {
             now_ms: 0,
             dice: 0,
             origin: 0,
-            settings: Settings::none(),
+            settings: CloudSettings::none(),
             keeps: None,
         }
     }

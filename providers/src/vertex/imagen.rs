@@ -3,7 +3,7 @@
 
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure::{self, ProviderError};
-use crate::gemini::{self, Made};
+use crate::gemini::{self, GeminiRequestBody};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Usage};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct ImagenWish {
     stream: Option<bool>,
 }
 
-pub(super) fn request(call: &Call<'_>) -> Result<Made, Fault> {
+pub(super) fn request(call: &Call<'_>) -> Result<GeminiRequestBody, Fault> {
     let wish: ImagenWish = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no request for images: {e}")))?;
     if wish.stream == Some(true) {
@@ -35,7 +35,10 @@ pub(super) fn request(call: &Call<'_>) -> Result<Made, Fault> {
     }
     let body = json!({ "instances": [{ "prompt": wish.prompt }], "parameters": parameters });
     let url = wish.response_format.as_deref() == Some("url");
-    Ok(Made { body: body.to_string().into_bytes(), adjusted: url.then_some("response_format").into_iter().collect() })
+    Ok(GeminiRequestBody {
+        body: body.to_string().into_bytes(),
+        adjusted: url.then_some("response_format").into_iter().collect(),
+    })
 }
 
 pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {

@@ -69,7 +69,7 @@ impl Publisher {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Place<'c> {
+pub(super) struct VertexModel<'c> {
     project: Cow<'c, str>,
     region: Cow<'c, str>,
     pub(super) publisher: Publisher,
@@ -95,7 +95,7 @@ fn fits(model: &str) -> bool {
     safe(name) && safe(version) && !version.contains('/')
 }
 
-impl<'c> Place<'c> {
+impl<'c> VertexModel<'c> {
     pub(super) fn of(call: &Call<'c>) -> Result<Self, Fault> {
         let model = call.model.ok_or_else(|| refused("model", "is needed: it is part of this provider's path"))?;
         if !fits(model) {

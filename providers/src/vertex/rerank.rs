@@ -2,7 +2,7 @@
 //! (<https://cloud.google.com/generative-ai-app-builder/docs/ranking>). Documents go by their place, and scores are read
 //! whatever else comes back; a search is billed for each hundred of them.
 
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::failure;
 use crate::shapes::{RerankAsk, Scored, refuse_more_than, render, search_units};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use gateway_domain::{Fault, FaultKind};
 use http::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-pub(super) fn request(call: &Call<'_>) -> Result<Outgoing, Fault> {
+pub(super) fn request(call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let ask = RerankAsk::read(call)?;
     refuse_more_than(200, &ask)?;
     let needed = || Fault::new(FaultKind::Refused, "vertex_project_id is needed: it is part of this provider's path");
@@ -26,10 +26,10 @@ pub(super) fn request(call: &Call<'_>) -> Result<Outgoing, Fault> {
         body["topN"] = top.into();
     }
     let payer = HeaderValue::from_str(&project).ok();
-    Ok(Outgoing {
+    Ok(ProviderRequest {
         path: Some(format!("/v1/projects/{project}/locations/global/rankingConfigs/default_ranking_config:rank")),
         headers: payer.map(|payer| (HeaderName::from_static("x-goog-user-project"), payer)).into_iter().collect(),
-        body: Pieces::One(body.to_string().into()),
+        body: BodyPieces::One(body.to_string().into()),
         adjusted: Vec::new(),
     })
 }

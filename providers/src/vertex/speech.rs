@@ -2,8 +2,8 @@
 //! (<https://cloud.google.com/speech-to-text/docs/reference/rest/v2/projects.locations.recognizers/recognize>). Sound goes inline,
 //! which Google takes up to a minute of; what was heard is billed by the second, and the answer tells how many.
 
-use super::place::Place;
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use super::place::VertexModel;
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::compat::sound::{format_of, seconds};
 use crate::convert::asked::refused;
 use crate::failure;
@@ -24,7 +24,7 @@ pub(super) fn is_one(call: &Call<'_>) -> bool {
 const DROPPED: &[&str] = &["prompt", "temperature", "include[]", "chunking_strategy"];
 const READ: &[&str] = &["file", "model", "language", "response_format", "stream", "timestamp_granularities[]"];
 
-pub(super) fn request(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fault> {
+pub(super) fn request(call: &Call<'_>, place: &VertexModel<'_>) -> Result<ProviderRequest, Fault> {
     if !matches!(&*format_of(call), "" | "json" | "text" | "verbose_json") {
         return Err(refused("response_format", "must be json, text or verbose_json at this provider"));
     }
@@ -61,7 +61,7 @@ pub(super) fn request(call: &Call<'_>, place: &Place<'_>) -> Result<Outgoing, Fa
         "content": STANDARD.encode(call.body.get(file.value.clone()).unwrap_or_default()),
     });
     let path = Some(place.recognizer_path());
-    Ok(Outgoing { path, headers: Vec::new(), body: Pieces::One(body.to_string().into()), adjusted })
+    Ok(ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.to_string().into()), adjusted })
 }
 
 /// `3.200s`, as Google writes lengths of time; nothing at all is no time.

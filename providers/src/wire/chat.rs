@@ -1,17 +1,18 @@
 //! OpenAI's chat completion requests as they are read. Fields whose form varies stay raw, and everything unknown
 //! is left out: this is read only to translate into another dialect.
 
-use super::Text;
+use super::JsonStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-pub(crate) struct Request<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct ChatRequest<'a> {
     #[serde(borrow)]
-    pub(crate) messages: Vec<Message<'a>>,
+    pub(crate) messages: Vec<ChatMessage<'a>>,
     #[serde(borrow)]
-    pub(crate) model: Option<Text<'a>>,
+    pub(crate) model: Option<JsonStr<'a>>,
     pub(crate) max_tokens: Option<u64>,
     pub(crate) max_completion_tokens: Option<u64>,
     #[serde(borrow)]
@@ -33,15 +34,15 @@ pub(crate) struct Request<'a> {
     #[serde(borrow)]
     pub(crate) response_format: Option<ResponseFormat<'a>>,
     #[serde(borrow)]
-    pub(crate) reasoning_effort: Option<Text<'a>>,
+    pub(crate) reasoning_effort: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) user: Option<Text<'a>>,
+    pub(crate) user: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) safety_identifier: Option<Text<'a>>,
+    pub(crate) safety_identifier: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) service_tier: Option<Text<'a>>,
+    pub(crate) service_tier: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) modalities: Option<Vec<Text<'a>>>,
+    pub(crate) modalities: Option<Vec<JsonStr<'a>>>,
     #[serde(borrow)]
     pub(crate) audio: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -97,19 +98,20 @@ pub(crate) struct Request<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Message<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct ChatMessage<'a> {
     #[serde(borrow)]
-    pub(crate) role: Text<'a>,
+    pub(crate) role: JsonStr<'a>,
     #[serde(borrow)]
     pub(crate) content: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
+    pub(crate) name: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) refusal: Option<Text<'a>>,
+    pub(crate) refusal: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) tool_calls: Option<Vec<ToolCall<'a>>>,
     #[serde(borrow)]
-    pub(crate) tool_call_id: Option<Text<'a>>,
+    pub(crate) tool_call_id: Option<JsonStr<'a>>,
     /// The result of a tool says that it failed.
     pub(crate) is_error: Option<bool>,
     #[serde(borrow)]
@@ -127,11 +129,11 @@ pub(crate) struct Message<'a> {
 #[derive(Deserialize)]
 pub(crate) struct ToolCall<'a> {
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Option<Text<'a>>,
+    pub(crate) kind: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) function: Option<Called<'a>>,
+    pub(crate) function: Option<ChatFunctionCall<'a>>,
     /// What a provider wants back with the call.
     #[serde(borrow)]
     pub(crate) extra_content: Option<&'a RawValue>,
@@ -140,22 +142,24 @@ pub(crate) struct ToolCall<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Called<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct ChatFunctionCall<'a> {
     #[serde(borrow)]
-    pub(crate) name: Text<'a>,
+    pub(crate) name: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) arguments: Option<Text<'a>>,
+    pub(crate) arguments: Option<JsonStr<'a>>,
 }
 
 /// A part of a message's content; which fields are there depends on `kind`.
 #[derive(Deserialize)]
-pub(crate) struct Part<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct ChatPart<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) refusal: Option<Text<'a>>,
+    pub(crate) refusal: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) image_url: Option<Address<'a>>,
     #[serde(borrow)]
@@ -172,10 +176,10 @@ pub(crate) struct Part<'a> {
 }
 
 pub(crate) struct Address<'a> {
-    pub(crate) url: Text<'a>,
-    pub(crate) detail: Option<Text<'a>>,
+    pub(crate) url: JsonStr<'a>,
+    pub(crate) detail: Option<JsonStr<'a>>,
     /// The media type, for addresses that do not end in one.
-    pub(crate) mime_type: Option<Text<'a>>,
+    pub(crate) mime_type: Option<JsonStr<'a>>,
 }
 
 /// An object, or the address alone, as Mistral's clients write it (<https://docs.mistral.ai/capabilities/vision/>).
@@ -184,11 +188,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Address<'a> {
         #[derive(Deserialize)]
         struct Spelled<'a> {
             #[serde(borrow)]
-            url: Text<'a>,
+            url: JsonStr<'a>,
             #[serde(borrow)]
-            detail: Option<Text<'a>>,
+            detail: Option<JsonStr<'a>>,
             #[serde(borrow)]
-            mime_type: Option<Text<'a>>,
+            mime_type: Option<JsonStr<'a>>,
         }
         let raw = <&RawValue>::deserialize(d)?;
         if raw.get().starts_with('"') {
@@ -203,41 +207,43 @@ impl<'de: 'a, 'a> Deserialize<'de> for Address<'a> {
 #[derive(Deserialize)]
 pub(crate) struct Audio<'a> {
     #[serde(borrow)]
-    pub(crate) data: Text<'a>,
+    pub(crate) data: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) format: Option<Text<'a>>,
+    pub(crate) format: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct File<'a> {
     #[serde(borrow)]
-    pub(crate) file_data: Option<Text<'a>>,
+    pub(crate) file_data: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) file_id: Option<Text<'a>>,
+    pub(crate) file_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) file_url: Option<Text<'a>>,
+    pub(crate) file_url: Option<JsonStr<'a>>,
     #[serde(borrow, alias = "file_name")]
-    pub(crate) filename: Option<Text<'a>>,
+    pub(crate) filename: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) mime_type: Option<Text<'a>>,
+    pub(crate) mime_type: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Tool<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct ChatTool<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) function: Option<Function<'a>>,
+    pub(crate) function: Option<ChatFunction<'a>>,
     #[serde(borrow)]
     pub(crate) cache_control: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Function<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct ChatFunction<'a> {
     #[serde(borrow)]
-    pub(crate) name: Text<'a>,
+    pub(crate) name: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) description: Option<Text<'a>>,
+    pub(crate) description: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) parameters: Option<&'a RawValue>,
     pub(crate) strict: Option<bool>,
@@ -247,23 +253,23 @@ pub(crate) struct Function<'a> {
 
 /// The object form of `tool_choice`.
 #[derive(Deserialize)]
-pub(crate) struct Chosen<'a> {
+pub(crate) struct ChatToolChoice<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) function: Option<Named<'a>>,
+    pub(crate) function: Option<NamedFunction<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedFunction<'a> {
     #[serde(borrow)]
-    pub(crate) name: Text<'a>,
+    pub(crate) name: JsonStr<'a>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct ResponseFormat<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(borrow)]
     pub(crate) json_schema: Option<JsonSchema<'a>>,
 }
@@ -271,7 +277,7 @@ pub(crate) struct ResponseFormat<'a> {
 #[derive(Deserialize)]
 pub(crate) struct JsonSchema<'a> {
     #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
+    pub(crate) name: Option<JsonStr<'a>>,
     pub(crate) strict: Option<bool>,
     #[serde(borrow)]
     pub(crate) schema: Option<&'a RawValue>,

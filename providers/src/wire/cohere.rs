@@ -1,18 +1,18 @@
 //! Shapes of Cohere's v2 API (<https://docs.cohere.com/reference/chat>): what it wants, and what it answers.
 
-use super::Text;
+use super::JsonStr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 #[derive(Serialize)]
-pub(crate) struct Request<'a> {
+pub(crate) struct CohereRequest<'a> {
     pub(crate) model: &'a str,
-    pub(crate) messages: Vec<Message<'a>>,
+    pub(crate) messages: Vec<CohereMessage<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) stream: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) tools: Vec<CohereTool<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) strict_tools: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,14 +36,15 @@ pub(crate) struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) response_format: Option<CohereResponseFormat<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) thinking: Option<Thinking>,
+    pub(crate) thinking: Option<CohereThinking>,
     #[serde(flatten)]
-    pub(crate) own: Own<'a>,
+    pub(crate) own: CohereExtensions<'a>,
 }
 
 /// Cohere's own settings, which its users send beside OpenAI's.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Own<'a> {
+#[serde(expecting = "an object")]
+pub(crate) struct CohereExtensions<'a> {
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub(crate) documents: Option<&'a RawValue>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -63,7 +64,7 @@ pub(crate) struct CohereResponseFormat<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Thinking {
+pub(crate) struct CohereThinking {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,16 +73,16 @@ pub(crate) struct Thinking {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(crate) enum Message<'a> {
+pub(crate) enum CohereMessage<'a> {
     System {
-        content: Vec<Part<'a>>,
+        content: Vec<CoherePart<'a>>,
     },
     User {
-        content: Vec<Part<'a>>,
+        content: Vec<CoherePart<'a>>,
     },
     Assistant {
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<Part<'a>>,
+        content: Vec<CoherePart<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_plan: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,13 +90,13 @@ pub(crate) enum Message<'a> {
     },
     Tool {
         tool_call_id: Cow<'a, str>,
-        content: Vec<Part<'a>>,
+        content: Vec<CoherePart<'a>>,
     },
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Part<'a> {
+pub(crate) enum CoherePart<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl<'a> },
 }
@@ -112,24 +113,24 @@ pub(crate) struct CohereToolCall<'a> {
     pub(crate) id: Cow<'a, str>,
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
-    pub(crate) function: Called<'a>,
+    pub(crate) function: CohereFunctionCall<'a>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Called<'a> {
+pub(crate) struct CohereFunctionCall<'a> {
     pub(crate) name: Cow<'a, str>,
     pub(crate) arguments: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Tool<'a> {
+pub(crate) struct CohereTool<'a> {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
-    pub(crate) function: Function<'a>,
+    pub(crate) function: CohereFunction<'a>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Function<'a> {
+pub(crate) struct CohereFunction<'a> {
     pub(crate) name: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<Cow<'a, str>>,
@@ -138,35 +139,35 @@ pub(crate) struct Function<'a> {
 
 /// An event of a stream; which fields are there depends on `kind`.
 #[derive(Deserialize)]
-pub(crate) struct Event<'a> {
+pub(crate) struct CohereEvent<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     pub(crate) index: Option<u64>,
     #[serde(borrow)]
-    pub(crate) delta: Option<Delta<'a>>,
+    pub(crate) delta: Option<CohereDelta<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Delta<'a> {
+pub(crate) struct CohereDelta<'a> {
     #[serde(borrow)]
-    pub(crate) message: Option<Piece<'a>>,
+    pub(crate) message: Option<CohereMessageDelta<'a>>,
     #[serde(borrow)]
-    pub(crate) finish_reason: Option<Text<'a>>,
+    pub(crate) finish_reason: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) error: Option<Text<'a>>,
+    pub(crate) error: Option<JsonStr<'a>>,
     pub(crate) usage: Option<super::usage::CohereUsage>,
 }
 
 /// The piece of a message that one event brings. A start has empty lists where later events have objects, so each
 /// place is read on its own.
 #[derive(Deserialize)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct CohereMessageDelta<'a> {
     #[serde(borrow)]
     pub(crate) content: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(crate) tool_plan: Option<Text<'a>>,
+    pub(crate) tool_plan: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) tool_calls: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -174,17 +175,17 @@ pub(crate) struct Piece<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Content<'a> {
+pub(crate) struct CohereContent<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) thinking: Option<Text<'a>>,
+    pub(crate) thinking: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct CohereSaidCall<'a> {
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) function: Option<SaidFunction<'a>>,
 }
@@ -192,18 +193,18 @@ pub(crate) struct CohereSaidCall<'a> {
 #[derive(Deserialize)]
 pub(crate) struct SaidFunction<'a> {
     #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
+    pub(crate) name: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) arguments: Option<Text<'a>>,
+    pub(crate) arguments: Option<JsonStr<'a>>,
 }
 
 /// A whole answer.
 #[derive(Deserialize)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct CohereResponse<'a> {
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) finish_reason: Option<Text<'a>>,
+    pub(crate) finish_reason: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) message: CohereSaidMessage<'a>,
     pub(crate) usage: Option<super::usage::CohereUsage>,
@@ -212,9 +213,9 @@ pub(crate) struct Answer<'a> {
 #[derive(Deserialize)]
 pub(crate) struct CohereSaidMessage<'a> {
     #[serde(borrow, default)]
-    pub(crate) content: Option<Vec<Content<'a>>>,
+    pub(crate) content: Option<Vec<CohereContent<'a>>>,
     #[serde(borrow)]
-    pub(crate) tool_plan: Option<Text<'a>>,
+    pub(crate) tool_plan: Option<JsonStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) tool_calls: Option<Vec<CohereSaidCall<'a>>>,
     #[serde(borrow, default)]

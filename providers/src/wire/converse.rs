@@ -2,7 +2,7 @@
 //! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>): what it wants, and what it
 //! answers. Objects with one member of many are tagged unions; they are written as the enums that they are.
 
-use super::Text;
+use super::JsonStr;
 use super::usage::ConverseUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,16 +10,16 @@ use std::borrow::Cow;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Request<'a> {
-    pub(crate) messages: Vec<Turn<'a>>,
+pub(crate) struct ConverseRequest<'a> {
+    pub(crate) messages: Vec<ConverseMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) system: Vec<Block<'a>>,
+    pub(crate) system: Vec<ConverseBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) inference_config: Option<Inference<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) output_config: Option<OutputConfig<'a>>,
+    pub(crate) output_config: Option<ConverseOutputConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) additional_model_request_fields: Option<serde_json::Map<String, serde_json::Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,15 +65,15 @@ impl Inference<'_> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct ConverseMessage<'a> {
     pub(crate) role: &'static str,
-    pub(crate) content: Vec<Block<'a>>,
+    pub(crate) content: Vec<ConverseBlock<'a>>,
 }
 
 /// A block of a message, of a tool's result or of the system's instructions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Block<'a> {
+pub(crate) enum ConverseBlock<'a> {
     Text(Cow<'a, str>),
     Json(Cow<'a, RawValue>),
     Image(Media<'a>),
@@ -82,7 +82,7 @@ pub(crate) enum Block<'a> {
     Document(Document<'a>),
     ToolUse(ToolUse<'a>),
     ToolResult(ToolResult<'a>),
-    ReasoningContent(Reasoning<'a>),
+    ReasoningContent(ConverseReasoning<'a>),
     CachePoint(CachePoint<'a>),
     GuardContent(&'a RawValue),
 }
@@ -90,19 +90,19 @@ pub(crate) enum Block<'a> {
 #[derive(Serialize)]
 pub(crate) struct Media<'a> {
     pub(crate) format: Cow<'a, str>,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: ConverseSource<'a>,
 }
 
 #[derive(Serialize)]
 pub(crate) struct Document<'a> {
     pub(crate) format: &'static str,
     pub(crate) name: String,
-    pub(crate) source: Source<'a>,
+    pub(crate) source: ConverseSource<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Source<'a> {
+pub(crate) enum ConverseSource<'a> {
     /// Base64.
     Bytes(Cow<'a, str>),
     S3Location {
@@ -122,14 +122,14 @@ pub(crate) struct ToolUse<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolResult<'a> {
     pub(crate) tool_use_id: Cow<'a, str>,
-    pub(crate) content: Vec<Block<'a>>,
+    pub(crate) content: Vec<ConverseBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<&'static str>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Reasoning<'a> {
+pub(crate) enum ConverseReasoning<'a> {
     ReasoningText {
         text: Cow<'a, str>,
         signature: Cow<'a, str>,
@@ -149,14 +149,14 @@ pub(crate) struct CachePoint<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolConfig<'a> {
-    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) tools: Vec<ConverseTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tool_choice: Option<ToolChoice<'a>>,
+    pub(crate) tool_choice: Option<ConverseToolChoice<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Tool<'a> {
+pub(crate) enum ConverseTool<'a> {
     ToolSpec(ToolSpec<'a>),
     CachePoint(CachePoint<'a>),
 }
@@ -179,14 +179,14 @@ pub(crate) struct InputSchema<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum ToolChoice<'a> {
+pub(crate) enum ConverseToolChoice<'a> {
     Any {},
     Tool { name: Cow<'a, str> },
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct OutputConfig<'a> {
+pub(crate) struct ConverseOutputConfig<'a> {
     pub(crate) text_format: TextFormat<'a>,
 }
 
@@ -216,11 +216,11 @@ pub(crate) struct Schema<'a> {
 /// A whole answer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct ConverseResponse<'a> {
     #[serde(borrow)]
     pub(crate) output: Output<'a>,
     #[serde(borrow)]
-    pub(crate) stop_reason: Option<Text<'a>>,
+    pub(crate) stop_reason: Option<JsonStr<'a>>,
     pub(crate) usage: Option<ConverseUsage>,
 }
 
@@ -239,9 +239,9 @@ pub(crate) struct SaidMessage<'a> {
 /// A block of an answer; one member is there.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Said<'a> {
+pub(crate) struct ConverseOutputBlock<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) tool_use: Option<SaidCall<'a>>,
     #[serde(borrow)]
@@ -254,15 +254,15 @@ pub(crate) struct Said<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SaidCall<'a> {
     #[serde(borrow)]
-    pub(crate) tool_use_id: Option<Text<'a>>,
+    pub(crate) tool_use_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
+    pub(crate) name: Option<JsonStr<'a>>,
     /// Whole answers only.
     #[serde(borrow)]
     pub(crate) input: Option<&'a RawValue>,
     /// `server_tool_use`: AWS runs it.
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Option<Text<'a>>,
+    pub(crate) kind: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -271,20 +271,20 @@ pub(crate) struct SaidReasoning<'a> {
     #[serde(borrow)]
     pub(crate) reasoning_text: Option<SaidThought<'a>>,
     #[serde(borrow)]
-    pub(crate) redacted_content: Option<Text<'a>>,
+    pub(crate) redacted_content: Option<JsonStr<'a>>,
     // Both stand in a delta, which has no `reasoningText` around them.
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) signature: Option<Text<'a>>,
+    pub(crate) signature: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 pub(crate) struct SaidThought<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) signature: Option<Text<'a>>,
+    pub(crate) signature: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -298,7 +298,7 @@ pub(crate) struct SaidCitations<'a> {
 #[derive(Deserialize)]
 pub(crate) struct SaidText<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -322,16 +322,16 @@ pub(crate) enum Location {
     Web {
         url: Option<String>,
     },
-    DocumentChar(Span),
-    DocumentPage(Span),
-    DocumentChunk(Span),
+    DocumentChar(CitationSpan),
+    DocumentPage(CitationSpan),
+    DocumentChunk(CitationSpan),
     #[serde(rename = "searchResultLocation")]
-    SearchResult(Span),
+    SearchResult(CitationSpan),
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Span {
+pub(crate) struct CitationSpan {
     pub(crate) document_index: u64,
     pub(crate) search_result_index: u64,
     pub(crate) start: u64,
@@ -341,7 +341,7 @@ pub(crate) struct Span {
 /// An event of a stream, whose name stands beside it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Event<'a> {
+pub(crate) struct ConverseEvent<'a> {
     #[serde(default)]
     pub(crate) content_block_index: u64,
     #[serde(borrow)]
@@ -349,7 +349,7 @@ pub(crate) struct Event<'a> {
     #[serde(borrow)]
     pub(crate) delta: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(crate) stop_reason: Option<Text<'a>>,
+    pub(crate) stop_reason: Option<JsonStr<'a>>,
     pub(crate) usage: Option<ConverseUsage>,
 }
 
@@ -362,9 +362,9 @@ pub(crate) struct Start<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Delta<'a> {
+pub(crate) struct ConverseDelta<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) tool_use: Option<SaidInput<'a>>,
     #[serde(borrow)]
@@ -375,5 +375,5 @@ pub(crate) struct Delta<'a> {
 #[derive(Deserialize)]
 pub(crate) struct SaidInput<'a> {
     #[serde(borrow)]
-    pub(crate) input: Option<Text<'a>>,
+    pub(crate) input: Option<JsonStr<'a>>,
 }

@@ -1,7 +1,7 @@
 //! Gemini's `generateContent` as it is written and read: the same shapes at the Gemini API and at Vertex AI
 //! (<https://ai.google.dev/api/generate-content>). Fields whose form varies stay raw.
 
-use super::Text;
+use super::JsonStr;
 use super::usage::GeminiUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,12 +9,12 @@ use std::borrow::Cow;
 
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Request<'a> {
+pub(crate) struct GeminiRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) system_instruction: Option<Content<'a>>,
-    pub(crate) contents: Vec<Content<'a>>,
+    pub(crate) system_instruction: Option<GeminiContent<'a>>,
+    pub(crate) contents: Vec<GeminiContent<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) tools: Vec<GeminiTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool_config: Option<GeminiToolConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,15 +26,15 @@ pub(crate) struct Request<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Content<'a> {
+pub(crate) struct GeminiContent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<&'static str>,
-    pub(crate) parts: Vec<Part<'a>>,
+    pub(crate) parts: Vec<GeminiPart<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-pub(crate) enum Part<'a> {
+pub(crate) enum GeminiPart<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -45,7 +45,7 @@ pub(crate) enum Part<'a> {
         file_data: FileData<'a>,
     },
     Call {
-        function_call: Call<'a>,
+        function_call: GeminiFunctionCall<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         thought_signature: Option<Cow<'a, str>>,
     },
@@ -70,7 +70,7 @@ pub(crate) struct FileData<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Call<'a> {
+pub(crate) struct GeminiFunctionCall<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<Cow<'a, str>>,
     pub(crate) name: Cow<'a, str>,
@@ -85,14 +85,14 @@ pub(crate) struct FunctionResponse<'a> {
     pub(crate) response: Box<RawValue>,
     /// Media of a result, which the JSON of it cannot hold.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) parts: Vec<Part<'a>>,
+    pub(crate) parts: Vec<GeminiPart<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
-pub(crate) enum Tool<'a> {
+pub(crate) enum GeminiTool<'a> {
     Functions {
-        function_declarations: Vec<Function<'a>>,
+        function_declarations: Vec<GeminiFunctionDeclaration<'a>>,
     },
     /// A tool of Google's own.
     Own(Box<RawValue>),
@@ -100,7 +100,7 @@ pub(crate) enum Tool<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Function<'a> {
+pub(crate) struct GeminiFunctionDeclaration<'a> {
     pub(crate) name: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<Cow<'a, str>>,
@@ -179,16 +179,16 @@ pub(crate) struct ThinkingConfig {
 /// An answer, or one event of a stream: both have the same form.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct GeminiResponse<'a> {
     #[serde(borrow)]
     pub(crate) candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow)]
     pub(crate) prompt_feedback: Option<Feedback<'a>>,
     pub(crate) usage_metadata: Option<GeminiUsage>,
     #[serde(borrow)]
-    pub(crate) model_version: Option<Text<'a>>,
+    pub(crate) model_version: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) response_id: Option<Text<'a>>,
+    pub(crate) response_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) error: Option<&'a RawValue>,
 }
@@ -198,7 +198,7 @@ pub(crate) struct Answer<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Feedback<'a> {
     #[serde(borrow)]
-    pub(crate) block_reason: Option<Text<'a>>,
+    pub(crate) block_reason: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -207,15 +207,15 @@ pub(crate) struct Candidate<'a> {
     #[serde(default)]
     pub(crate) index: u64,
     #[serde(borrow)]
-    pub(crate) content: Option<Said<'a>>,
+    pub(crate) content: Option<CandidateContent<'a>>,
     #[serde(borrow)]
-    pub(crate) finish_reason: Option<Text<'a>>,
+    pub(crate) finish_reason: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) grounding_metadata: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Said<'a> {
+pub(crate) struct CandidateContent<'a> {
     #[serde(borrow)]
     pub(crate) parts: Option<Vec<&'a RawValue>>,
 }
@@ -224,21 +224,21 @@ pub(crate) struct Said<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SaidPart<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(default)]
     pub(crate) thought: bool,
     #[serde(borrow)]
-    pub(crate) thought_signature: Option<Text<'a>>,
+    pub(crate) thought_signature: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) function_call: Option<Called<'a>>,
+    pub(crate) function_call: Option<CandidateFunctionCall<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Called<'a> {
+pub(crate) struct CandidateFunctionCall<'a> {
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
+    pub(crate) name: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) args: Option<&'a RawValue>,
 }

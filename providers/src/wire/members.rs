@@ -24,14 +24,14 @@ impl UsualKey {
 
 /// A way through one object, member by member.
 #[derive(Clone, Debug)]
-pub(crate) struct Members<'j> {
+pub(crate) struct MemberCursor<'j> {
     json: &'j str,
     /// Position of the first byte that was not read yet.
     at: usize,
     is_begun: bool,
 }
 
-impl<'j> Members<'j> {
+impl<'j> MemberCursor<'j> {
     pub(crate) fn of(json: &'j str) -> Result<Self, Odd> {
         Self::from(json, 0)
     }
@@ -237,7 +237,7 @@ mod tests {
     use serde_json::Value;
 
     fn all(json: &str) -> Result<Vec<(&str, &str)>, Odd> {
-        let (mut found, mut all) = (Vec::new(), Members::of(json)?);
+        let (mut found, mut all) = (Vec::new(), MemberCursor::of(json)?);
         while let Some(key) = all.key()? {
             found.push((key, all.value()?));
         }
@@ -297,7 +297,7 @@ mod tests {
             "{\"a\":1 \"bc\":2}",
         ] {
             let all = |usual: &[UsualKey]| {
-                let (mut found, mut all, mut usual) = (Vec::new(), Members::of(json)?, usual.iter());
+                let (mut found, mut all, mut usual) = (Vec::new(), MemberCursor::of(json)?, usual.iter());
                 while let Some(key) = all.key_as(usual.next())? {
                     found.push((key, all.value()?));
                 }
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn counts_are_whole_numbers() {
         let count = |json: &str| {
-            let mut all = Members::of(json).expect("an object");
+            let mut all = MemberCursor::of(json).expect("an object");
             all.key().expect("a key");
             let count = all.count()?;
             all.key()?;
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn an_object_within_is_read_in_its_place() {
         let json = r#"{"a":1,"c":{"d":2},"e":3}"#;
-        let mut all = Members::of(json).expect("an object");
+        let mut all = MemberCursor::of(json).expect("an object");
         assert_eq!((all.key(), all.value(), all.key()), (Ok(Some("a")), Ok("1"), Ok(Some("c"))));
         let mut inner = Vec::new();
         let read = all.object(|key, at| at.value().map(|value| inner.push((key, value))));

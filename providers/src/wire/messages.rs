@@ -1,7 +1,7 @@
 //! Anthropic's Messages: answers and stream events as they are read, requests as they are written.
 //! Blocks and deltas are kept raw until somebody knows what to do with their type.
 
-use super::Text;
+use super::JsonStr;
 use super::usage::AnthropicUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -9,13 +9,13 @@ use std::borrow::Cow;
 
 /// Any event of a stream; which fields are there depends on `kind`.
 #[derive(Deserialize)]
-pub(crate) struct Event<'a> {
+pub(crate) struct MessagesEvent<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(default)]
     pub(crate) index: u64,
     #[serde(borrow)]
-    pub(crate) message: Option<Message<'a>>,
+    pub(crate) message: Option<MessagesResponse<'a>>,
     #[serde(borrow)]
     pub(crate) content_block: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -25,74 +25,74 @@ pub(crate) struct Event<'a> {
 
 /// A whole answer, or the shell of one in `message_start`.
 #[derive(Deserialize)]
-pub(crate) struct Message<'a> {
+pub(crate) struct MessagesResponse<'a> {
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) model: Option<Text<'a>>,
+    pub(crate) model: Option<JsonStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) content: Vec<&'a RawValue>,
     #[serde(borrow)]
-    pub(crate) stop_reason: Option<Text<'a>>,
+    pub(crate) stop_reason: Option<JsonStr<'a>>,
     pub(crate) usage: Option<AnthropicUsage>,
 }
 
 /// A content block; which fields are there depends on `kind`.
 #[derive(Deserialize)]
-pub(crate) struct Block<'a> {
+pub(crate) struct MessagesBlock<'a> {
     #[serde(rename = "type", borrow)]
-    pub(crate) kind: Text<'a>,
+    pub(crate) kind: JsonStr<'a>,
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) citations: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
-    pub(crate) thinking: Option<Text<'a>>,
+    pub(crate) thinking: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) signature: Option<Text<'a>>,
+    pub(crate) signature: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) data: Option<Text<'a>>,
+    pub(crate) data: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) id: Option<Text<'a>>,
+    pub(crate) id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) name: Option<Text<'a>>,
+    pub(crate) name: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) input: Option<&'a RawValue>,
 }
 
 /// The `delta` of a content block or of the message.
 #[derive(Deserialize)]
-pub(crate) struct Delta<'a> {
+pub(crate) struct MessagesDelta<'a> {
     #[serde(borrow)]
-    pub(crate) text: Option<Text<'a>>,
+    pub(crate) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) thinking: Option<Text<'a>>,
+    pub(crate) thinking: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) signature: Option<Text<'a>>,
+    pub(crate) signature: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(crate) partial_json: Option<Text<'a>>,
+    pub(crate) partial_json: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(crate) citation: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(crate) stop_reason: Option<Text<'a>>,
+    pub(crate) stop_reason: Option<JsonStr<'a>>,
 }
 
 /// What is sent to `/messages`. Schemas, inputs and extensions go out as the bytes that came in.
 #[derive(Default, Serialize)]
-pub(crate) struct Request<'a> {
+pub(crate) struct MessagesRequest<'a> {
     pub(crate) model: Cow<'a, str>,
     pub(crate) max_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) system: Option<Content<'a>>,
-    pub(crate) messages: Vec<Turn<'a>>,
+    pub(crate) system: Option<MessagesContent<'a>>,
+    pub(crate) messages: Vec<MessagesTurn<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tools: Vec<Tool<'a>>,
+    pub(crate) tools: Vec<MessagesTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tool_choice: Option<ToolChoice<'a>>,
+    pub(crate) tool_choice: Option<MessagesToolChoice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) thinking: Option<Thinking<'a>>,
+    pub(crate) thinking: Option<MessagesThinking<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) output_config: Option<OutputConfig<'a>>,
+    pub(crate) output_config: Option<MessagesOutputConfig<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) stop_sequences: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ pub(crate) struct Request<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) top_k: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) metadata: Option<Metadata<'a>>,
+    pub(crate) metadata: Option<MessagesMetadata<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) service_tier: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -122,23 +122,23 @@ pub(crate) struct Request<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct MessagesTurn<'a> {
     pub(crate) role: &'static str,
-    pub(crate) content: Content<'a>,
+    pub(crate) content: MessagesContent<'a>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Content<'a> {
+pub(crate) enum MessagesContent<'a> {
     Text(Cow<'a, str>),
-    Blocks(Vec<Part<'a>>),
+    Blocks(Vec<MessagesInputBlock<'a>>),
 }
 
 /// A block of a request: one that is made here, or one that the client sent in Anthropic's own form.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Part<'a> {
-    Made(Made<'a>),
+pub(crate) enum MessagesInputBlock<'a> {
+    Made(MessagesTypedBlock<'a>),
     Raw(&'a RawValue),
     /// A block in Anthropic's own form that was put together from what was streamed.
     Rebuilt(Box<RawValue>),
@@ -146,19 +146,19 @@ pub(crate) enum Part<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Made<'a> {
+pub(crate) enum MessagesTypedBlock<'a> {
     Text {
         text: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a RawValue>,
     },
     Image {
-        source: Source<'a>,
+        source: MessagesSource<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a RawValue>,
     },
     Document {
-        source: Source<'a>,
+        source: MessagesSource<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<Cow<'a, str>>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +181,7 @@ pub(crate) enum Made<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Content<'a>>,
+        content: Option<MessagesContent<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a RawValue>,
     },
@@ -189,7 +189,7 @@ pub(crate) enum Made<'a> {
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Source<'a> {
+pub(crate) enum MessagesSource<'a> {
     Base64 { media_type: Cow<'a, str>, data: Cow<'a, str> },
     Url { url: Cow<'a, str> },
     Text { media_type: &'static str, data: String },
@@ -198,7 +198,7 @@ pub(crate) enum Source<'a> {
 /// A function, or a tool of Anthropic's own (`web_search_20250305`) as it came.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Tool<'a> {
+pub(crate) enum MessagesTool<'a> {
     Function {
         name: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -213,7 +213,7 @@ pub(crate) enum Tool<'a> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct ToolChoice<'a> {
+pub(crate) struct MessagesToolChoice<'a> {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -224,7 +224,7 @@ pub(crate) struct ToolChoice<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Thinking<'a> {
+pub(crate) enum MessagesThinking<'a> {
     Budget {
         #[serde(rename = "type")]
         kind: &'static str,
@@ -238,21 +238,21 @@ pub(crate) enum Thinking<'a> {
 }
 
 #[derive(Default, Serialize)]
-pub(crate) struct OutputConfig<'a> {
+pub(crate) struct MessagesOutputConfig<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) format: Option<Format<'a>>,
+    pub(crate) format: Option<MessagesOutputFormat<'a>>,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Format<'a> {
+pub(crate) struct MessagesOutputFormat<'a> {
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
     pub(crate) schema: &'a RawValue,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Metadata<'a> {
+pub(crate) struct MessagesMetadata<'a> {
     pub(crate) user_id: Cow<'a, str>,
 }

@@ -13,7 +13,7 @@ pub(crate) use cohere::CohereUsage;
 pub(crate) use oracle::OracleUsage;
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
-use super::members::{Members, Odd};
+use super::members::{MemberCursor, Odd};
 use gateway_domain::Usage;
 use gateway_domain::money::NanoUsd;
 use gateway_domain::usage::{ServiceTier, UsageDetail};
@@ -92,7 +92,7 @@ struct CachedDetails {
 }
 
 impl Details {
-    fn skim(into: &mut Option<Self>, at: &mut Members<'_>) -> Result<(), Odd> {
+    fn skim(into: &mut Option<Self>, at: &mut MemberCursor<'_>) -> Result<(), Odd> {
         if at.is_null() {
             return at.value().map(drop);
         }
@@ -116,7 +116,7 @@ impl Details {
 }
 
 /// A whole number, or null, and the first of its name.
-fn skim_count(into: &mut Option<u64>, at: &mut Members<'_>) -> Result<(), Odd> {
+fn skim_count(into: &mut Option<u64>, at: &mut MemberCursor<'_>) -> Result<(), Odd> {
     let Some(number) = at.count()? else { return Ok(()) };
     if into.replace(number).is_some() { Err(Odd) } else { Ok(()) }
 }
@@ -124,14 +124,14 @@ fn skim_count(into: &mut Option<u64>, at: &mut Members<'_>) -> Result<(), Odd> {
 impl OpenAiUsage {
     /// Adds what the common usage object says, of whole numbers that stand there once each. Whatever is odd about it is
     /// `None`, and for serde to read. In place, as it is large and most answers have one.
-    pub(crate) fn skim(&mut self, at: &mut Members<'_>) -> Option<()> {
+    pub(crate) fn skim(&mut self, at: &mut MemberCursor<'_>) -> Option<()> {
         if usual::read(self, at).is_some() {
             return Some(());
         }
         at.object(|key, at| self.put(key, at)).ok()
     }
 
-    fn put(&mut self, key: &str, at: &mut Members<'_>) -> Result<(), Odd> {
+    fn put(&mut self, key: &str, at: &mut MemberCursor<'_>) -> Result<(), Odd> {
         let count = match key {
             "prompt_tokens" => &mut self.prompt_tokens,
             "input_tokens" => &mut self.input_tokens,
@@ -234,7 +234,7 @@ pub(crate) struct AnthropicUsage {
     cache_creation_input_tokens: Option<u64>,
     #[serde(deserialize_with = "count")]
     output_tokens: Option<u64>,
-    output_tokens_details: Option<Thinking>,
+    output_tokens_details: Option<ThinkingTokens>,
     cache_creation: Option<Keeping>,
     server_tool_use: Option<ServerTools>,
     #[serde(deserialize_with = "tier")]
@@ -260,7 +260,7 @@ struct ServerTools {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Thinking {
+struct ThinkingTokens {
     #[serde(deserialize_with = "count")]
     thinking_tokens: Option<u64>,
 }
@@ -546,7 +546,7 @@ mod tests {
 
     fn skim(json: &str) -> Option<OpenAiUsage> {
         let whole = format!("{{\"usage\":{json}}}");
-        let mut members = Members::of(&whole).expect("an object");
+        let mut members = MemberCursor::of(&whole).expect("an object");
         members.key().expect("a key");
         let mut usage = OpenAiUsage::default();
         usage.skim(&mut members).map(|()| usage)

@@ -12,7 +12,7 @@ const LONGEST: usize = 128;
 const OTHER: &str = "other";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
+enum LabelSource {
     Model,
     Config,
     Key,
@@ -24,7 +24,7 @@ enum Source {
 #[derive(Debug)]
 pub struct Label {
     name: String,
-    source: Source,
+    source: LabelSource,
     seen: RwLock<HashSet<String>>,
 }
 
@@ -32,12 +32,12 @@ impl Label {
     /// `model`, `config_name`, `api_key_name`, `workspace` or `metadata_<key>`.
     fn parse(text: &str) -> Result<Self, String> {
         let source = match text {
-            "model" => Source::Model,
-            "config_name" => Source::Config,
-            "api_key_name" => Source::Key,
-            "workspace" => Source::Workspace,
+            "model" => LabelSource::Model,
+            "config_name" => LabelSource::Config,
+            "api_key_name" => LabelSource::Key,
+            "workspace" => LabelSource::Workspace,
             _ => match text.strip_prefix("metadata_").filter(|k| !k.is_empty()) {
-                Some(key) => Source::Metadata(key.to_owned()),
+                Some(key) => LabelSource::Metadata(key.to_owned()),
                 None => {
                     return Err(format!(
                         "--metrics-labels `{text}` is not one of model, config_name, api_key_name, workspace, metadata_<key>"
@@ -50,7 +50,7 @@ impl Label {
     }
 
     pub fn models() -> Self {
-        Self { name: "model".into(), source: Source::Model, seen: RwLock::default() }
+        Self { name: "model".into(), source: LabelSource::Model, seen: RwLock::default() }
     }
 
     pub fn name(&self) -> &str {
@@ -59,11 +59,11 @@ impl Label {
 
     pub fn value<'r>(&self, r: &'r LogRecord) -> Cow<'r, str> {
         let value: Cow<'r, str> = match &self.source {
-            Source::Model => Cow::Borrowed(&*r.model),
-            Source::Config => Cow::Borrowed(&*r.config),
-            Source::Key => Cow::Borrowed(&*r.key_name),
-            Source::Workspace => Cow::Borrowed(&*r.workspace_slug),
-            Source::Metadata(key) => {
+            LabelSource::Model => Cow::Borrowed(&*r.model),
+            LabelSource::Config => Cow::Borrowed(&*r.config),
+            LabelSource::Key => Cow::Borrowed(&*r.key_name),
+            LabelSource::Workspace => Cow::Borrowed(&*r.workspace_slug),
+            LabelSource::Metadata(key) => {
                 let map = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&r.metadata);
                 let found = map.ok().and_then(|m| m.get(key).and_then(|v| v.as_str().map(str::to_owned)));
                 Cow::Owned(found.unwrap_or_default())

@@ -1,7 +1,7 @@
 //! Where records of the same labels are counted: looked up once, and then found by comparing a few short texts.
 //! The writer books each record in a dozen places, and most records are of few kinds.
 
-use super::Inner;
+use super::Instruments;
 use gateway_domain::record::{CacheStatus, LogRecord};
 use prometheus::{Gauge, Histogram, IntCounter};
 use smol_str::SmolStr;
@@ -24,14 +24,14 @@ pub(super) struct Series {
     requests: IntCounter,
     llm_millis: Histogram,
     /// The others are made when there is something to tell: what was never seen is not shown.
-    answer: Option<Answer>,
+    answer: Option<AnswerHistograms>,
     tail_millis: Option<Histogram>,
     tokens: [Option<Gauge>; CLASSES],
     cost: Option<Gauge>,
 }
 
 #[derive(Clone, Debug)]
-struct Answer {
+struct AnswerHistograms {
     total_millis: Histogram,
     seconds: Histogram,
     overhead: Histogram,
@@ -43,7 +43,7 @@ struct Answer {
 pub(super) struct AtHand(Vec<Series>);
 
 impl AtHand {
-    fn of(&mut self, inner: &Inner, r: &LogRecord) -> &mut Series {
+    fn of(&mut self, inner: &Instruments, r: &LogRecord) -> &mut Series {
         let extra: Vec<Cow<'_, str>> = inner.extra.iter().map(|label| label.value(r)).collect();
         match self.0.iter().position(|series| series.is_of(r, &extra)) {
             Some(0) => {}
@@ -58,7 +58,7 @@ impl AtHand {
 }
 
 impl Series {
-    fn new(inner: &Inner, r: &LogRecord, extra: &[Cow<'_, str>]) -> Self {
+    fn new(inner: &Instruments, r: &LogRecord, extra: &[Cow<'_, str>]) -> Self {
         let code = r.status.to_string();
         let labels = [&*r.provider, &*r.method, r.operation.name(), &*code, stream(r), r.cache().label(), "gateway"];
         let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
@@ -89,14 +89,14 @@ impl Series {
             && self.extra.iter().zip(extra).all(|(a, b)| a == b)
     }
 
-    fn answer(&mut self, inner: &Inner, r: &LogRecord) -> &Answer {
+    fn answer(&mut self, inner: &Instruments, r: &LogRecord) -> &AnswerHistograms {
         let extra = &self.extra;
         self.answer.get_or_insert_with(|| {
             let code = r.status.to_string();
             let labels =
                 [&*r.provider, &*r.method, r.operation.name(), &*code, stream(r), r.cache().label(), "gateway"];
             let labels: Vec<&str> = labels.into_iter().chain(extra.iter().map(|v| &**v)).collect();
-            Answer {
+            AnswerHistograms {
                 total_millis: inner.total_millis.with_label_values(&labels),
                 seconds: inner.seconds.with_label_values(&[&*r.method, r.operation.name(), &*code]),
                 overhead: inner.overhead.with_label_values(&[r.operation.name()]),
@@ -120,7 +120,7 @@ fn millis(us: u64) -> f64 {
     us as f64 / 1e3
 }
 
-impl Inner {
+impl Instruments {
     pub(super) fn book(&self, at_hand: &mut AtHand, r: &LogRecord) {
         if let Some(conventions) = &self.conventions {
             conventions.book(r);

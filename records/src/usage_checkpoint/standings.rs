@@ -7,7 +7,7 @@ use gateway_domain::ports::{Entity, EntityQuery, Fut, Holder, Standings, StoreEr
 use gateway_domain::record::Page;
 use gateway_domain::resource::budget::Budget;
 use gateway_policies::slot_of;
-use gateway_store::{Count, Part};
+use gateway_store::{ChargeSum, Count};
 use std::collections::{HashMap, HashSet};
 
 impl Standings for UsageCheckpoint {
@@ -89,8 +89,8 @@ fn nothing(count: &Count, used: u64) -> Change {
     }
 }
 
-fn part(count: &Count, used: i64) -> Part {
-    Part {
+fn part(count: &Count, used: i64) -> ChargeSum {
+    ChargeSum {
         slot: count.slot,
         ends: count.ends,
         measured: count.measured,

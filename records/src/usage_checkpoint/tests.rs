@@ -3,9 +3,9 @@
 use super::*;
 use gateway_domain::counters::{Change, CounterKey, Measured, Owner};
 use gateway_domain::id::KeyId;
-use gateway_domain::ports::{EntityQuery, Holder, Ledger as _, Standings, Which};
+use gateway_domain::ports::{EntityQuery, Holder, RecordLedger as _, Standings, Which};
 use gateway_store::journal::{self, Journal, Shipper};
-use gateway_store::{DatabaseUrl, Options, open};
+use gateway_store::{DatabaseOptions, DatabaseUrl, open};
 use sqlx::{Connection, Executor, SqliteConnection};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -58,7 +58,7 @@ struct Process {
 impl House {
     async fn new() -> Self {
         let dir = TempDir::new().expect("a folder");
-        let options = Options { call_timeout: Duration::from_millis(500), ..Options::default() };
+        let options = DatabaseOptions { call_timeout: Duration::from_millis(500), ..DatabaseOptions::default() };
         let url = DatabaseUrl::sqlite_file(dir.path().join("gateway.db"));
         Self { database: open(&url, &options).await.expect("a database"), dir }
     }
@@ -234,9 +234,9 @@ async fn a_budget_that_is_set_back_begins_at_nothing() {
 
 /// Remembers what it was told of.
 #[derive(Default)]
-struct Heard(Mutex<Vec<(Slot, i64)>>);
+struct RecordedCounts(Mutex<Vec<(Slot, i64)>>);
 
-impl CountWatch for Heard {
+impl CountWatch for RecordedCounts {
     fn look<'a>(&'a self, _: &'a Database, changed: &'a [Count]) -> Fut<'a, Result<(), StoreError>> {
         self.0.lock().extend(changed.iter().map(|count| (count.slot, count.used)));
         Box::pin(async { Ok(()) })
@@ -247,7 +247,7 @@ impl CountWatch for Heard {
 async fn once_started_it_puts_down_by_itself_and_tells_what_changed() {
     let house = House::new().await;
     let Process { checkpoint, mut journal, .. } = house.boot(NODE);
-    let (checkpoint, heard) = (Arc::new(checkpoint), Arc::<Heard>::default());
+    let (checkpoint, heard) = (Arc::new(checkpoint), Arc::<RecordedCounts>::default());
     let (batch, mut after) = ([record(vec![shared(1, 6)])], Vec::new());
     journal.append(&batch, &mut after);
     checkpoint.settle(&batch, &after);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Receiver;
 use uuid::Uuid;
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct AccessLogLine<'a> {
     time: String,
     trace_id: &'a str,
     method: &'a str,
@@ -56,7 +56,7 @@ pub(super) fn lines(records: &[LogRecord]) -> Vec<u8> {
     let mut text = Vec::with_capacity(records.len() * 384);
     let ms = |us: u64| us as f64 / 1e3;
     for r in records.iter().filter(|r| r.last) {
-        let line = Line {
+        let line = AccessLogLine {
             time: r.created_at.to_string(),
             trace_id: &r.trace_id,
             method: &r.method,

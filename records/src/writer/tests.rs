@@ -8,14 +8,14 @@ mod pricing;
 mod queueing;
 
 use super::{HookWords, PAUSE, RecordPath, RecordQueues, Records, SHORTEST_PAUSE, Writer, WriterTrouble, pause};
-use crate::metrics::{Metrics, Readings, Shape};
+use crate::metrics::{Metrics, MetricsOptions, Readings};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
-use gateway_domain::ports::{Fut, Ledger, RecordAppend, RecordQuery, StoreError};
+use gateway_domain::ports::{Fut, RecordAppend, RecordLedger, RecordQuery, StoreError};
 use gateway_domain::record::{LlmDetail, LogQuery, LogRecord, Position, RecordedOperation};
 use gateway_domain::usage::Usage;
 use gateway_store::journal::Journal;
-use gateway_store::{DayFiles, Options};
+use gateway_store::{DatabaseOptions, DayFiles};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Listener {
     }
 }
 
-impl Ledger for Listener {
+impl RecordLedger for Listener {
     fn settle(&self, records: &[LogRecord], after: &[Position]) {
         assert_eq!(records.len(), after.len(), "each record has a place");
         self.at_gate.fetch_add(1, Ordering::SeqCst);
@@ -149,7 +149,7 @@ impl House {
     }
 
     fn files(&self) -> Arc<DayFiles> {
-        Arc::new(DayFiles::open(&self.dir.path().join("records"), &Options::default(), None).expect("a store"))
+        Arc::new(DayFiles::open(&self.dir.path().join("records"), &DatabaseOptions::default(), None).expect("a store"))
     }
 
     fn start(&self) -> Process {
@@ -160,7 +160,7 @@ impl House {
         let (journal, shipper) = Journal::open(&self.journal(), 64 << 20).expect("a journal");
         let store = Arc::new(Overheard { files: self.files(), came: Mutex::default() });
         let listener = Arc::<Listener>::default();
-        let (metrics, trouble) = (Metrics::new(Shape::default()).expect("metrics"), WriterTrouble::default());
+        let (metrics, trouble) = (Metrics::new(MetricsOptions::default()).expect("metrics"), WriterTrouble::default());
         let mut path = RecordPath {
             journal,
             shipper,

@@ -5,7 +5,7 @@ use super::{TargetGuards, Transcript};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Operation;
 use gateway_guardrails::stream::MOST_HOLD;
-use gateway_guardrails::{Content, Direction, Subject};
+use gateway_guardrails::{Content, Direction, GuardrailSubject};
 use gateway_providers::tap::{Tap, TappedEvent, TextLane};
 
 /// Events of an answer that is held whole.
@@ -52,7 +52,7 @@ impl HeldEvents {
     }
 
     /// The answer as a whole, to be judged. What could not be read is judged as what nobody can read.
-    pub(crate) fn whole(&self, guarded: &TargetGuards) -> Subject {
+    pub(crate) fn whole(&self, guarded: &TargetGuards) -> GuardrailSubject {
         let mut subject = guarded.answering(self.transcript.body(guarded.shape), guarded.shape);
         if self.is_unreadable {
             subject.content = Content::new(Bytes::from_static(b"?"), guarded.shape, Direction::Output);

@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::guardrails::fixture::{guarded, guardrail, outside};
-use gateway_domain::cloud::{Settings, setting};
+use gateway_domain::cloud::{CloudSettings, setting};
 use gateway_domain::operation::route;
-use gateway_guardrails::Shape;
+use gateway_guardrails::BodyShape;
 use gateway_providers::{Call, adapter};
 use http::Method;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ struct Spoken {
     family: &'static str,
     model: &'static str,
     path: &'static str,
-    shape: Shape,
+    shape: BodyShape,
     speech: Speech,
 }
 
@@ -28,22 +28,22 @@ fn spoken() -> Vec<Spoken> {
     let (messages, responses) = ("/v1/messages", "/v1/responses");
     let (claude, nova) = ("claude-sonnet-4", "us.amazon.nova-pro-v1:0");
     vec![
-        row("openai", "m", chat, Shape::Chat, chunks),
-        row("anthropic", claude, chat, Shape::Chat, claudes),
-        row("google", "gemini-2.5-flash", chat, Shape::Chat, geminis),
-        row("bedrock", nova, chat, Shape::Chat, converse),
-        row("cohere", "command-a-03-2025", chat, Shape::Chat, coheres),
-        row("openai", "m", completions, Shape::Completions, completion),
-        row("anthropic", claude, messages, Shape::Messages, claudes),
-        row("openai", "m", messages, Shape::Messages, chunks),
-        row("google", "gemini-2.5-flash", messages, Shape::Messages, geminis),
-        row("bedrock", nova, messages, Shape::Messages, converse),
-        row("cohere", "command-a-03-2025", messages, Shape::Messages, coheres),
-        row("openai", "m", responses, Shape::Responses, response),
-        row("anthropic", claude, responses, Shape::Responses, claudes),
-        row("google", "gemini-2.5-flash", responses, Shape::Responses, geminis),
-        row("bedrock", nova, responses, Shape::Responses, converse),
-        row("cohere", "command-a-03-2025", responses, Shape::Responses, coheres),
+        row("openai", "m", chat, BodyShape::Chat, chunks),
+        row("anthropic", claude, chat, BodyShape::Chat, claudes),
+        row("google", "gemini-2.5-flash", chat, BodyShape::Chat, geminis),
+        row("bedrock", nova, chat, BodyShape::Chat, converse),
+        row("cohere", "command-a-03-2025", chat, BodyShape::Chat, coheres),
+        row("openai", "m", completions, BodyShape::Completions, completion),
+        row("anthropic", claude, messages, BodyShape::Messages, claudes),
+        row("openai", "m", messages, BodyShape::Messages, chunks),
+        row("google", "gemini-2.5-flash", messages, BodyShape::Messages, geminis),
+        row("bedrock", nova, messages, BodyShape::Messages, converse),
+        row("cohere", "command-a-03-2025", messages, BodyShape::Messages, coheres),
+        row("openai", "m", responses, BodyShape::Responses, response),
+        row("anthropic", claude, responses, BodyShape::Responses, claudes),
+        row("google", "gemini-2.5-flash", responses, BodyShape::Responses, geminis),
+        row("bedrock", nova, responses, BodyShape::Responses, converse),
+        row("cohere", "command-a-03-2025", responses, BodyShape::Responses, coheres),
     ]
 }
 
@@ -206,12 +206,12 @@ struct Left {
 
 struct Stage {
     outside: Arc<OutsideAnswers>,
-    settings: Settings,
+    settings: CloudSettings,
 }
 
 impl Stage {
     fn new() -> Self {
-        let mut settings = Settings::default();
+        let mut settings = CloudSettings::default();
         settings.set(setting("aws_region").expect("a setting"), "us-east-1".to_owned()).expect("a region");
         Self { outside: outside(), settings }
     }
@@ -362,7 +362,7 @@ async fn a_redacted_stream_of_any_dialect_is_the_redacted_whole() {
             let pieces: Vec<Bytes> = cuts.windows(2).map(|w| stream.slice(w[0]..w[1])).collect();
             let left = stage.flow(&spoken, &target, &pieces);
             let body = json!({"choices": [{"message": {"role": "assistant", "content": text}}]}).to_string();
-            let run = Run::begin(&chosen, target.answering(body.into(), Shape::Chat), Timing::Sync, clock::now());
+            let run = Run::begin(&chosen, target.answering(body.into(), BodyShape::Chat), Timing::Sync, clock::now());
             let rewritten = run.finish(clock::now()).rewritten.map(|content| {
                 let body: Value = serde_json::from_slice(content.body()).expect("JSON");
                 body["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()
@@ -417,7 +417,7 @@ async fn what_is_not_forbidden_leaves_byte_for_byte_as_it_came() {
 #[tokio::test]
 async fn events_without_text_do_not_pile_up_behind_one_that_waits() {
     let checks = json!([{"id": "contains", "parameters": {"words": ["secret"], "operator": "none"}}]);
-    let target = guarded(vec![guardrail(&checks, &json!({"deny": true}))], Shape::Chat);
+    let target = guarded(vec![guardrail(&checks, &json!({"deny": true}))], BodyShape::Chat);
     let mut judge = StreamJudge::new(Operation::ChatCompletions, &target, &outside(), false).expect("a dialect");
     let said = |text: &str| event(None, &json!({"choices": [{"index": 0, "delta": {"content": text}}]}));
     judge.push(&said("sec").into(), &[]);

@@ -1,7 +1,7 @@
 //! What a stream has said so far, as the whole answer that it stands for: for guardrails that judge an answer as a whole.
 
 use bytes::Bytes;
-use gateway_guardrails::Shape;
+use gateway_guardrails::BodyShape;
 use gateway_guardrails::stream::MOST_HOLD;
 use gateway_providers::tap::{TextKind, TextLane};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ impl Transcript {
     }
 
     /// The whole answer as a body in the client's dialect.
-    pub(super) fn body(&self, shape: Shape) -> Bytes {
+    pub(super) fn body(&self, shape: BodyShape) -> Bytes {
         self.laid(shape).body.to_string().into()
     }
 
@@ -59,10 +59,10 @@ impl Transcript {
     pub(super) fn read_back(&self, body: &[u8]) -> Vec<(TextLane, String)> {
         let Ok(changed) = serde_json::from_slice::<Value>(body) else { return Vec::new() };
         let shape = match () {
-            () if changed.get("content").is_some() => Shape::Messages,
-            () if changed.get("output").is_some() => Shape::Responses,
-            () if changed.pointer("/choices/0/text").is_some() => Shape::Completions,
-            () => Shape::Chat,
+            () if changed.get("content").is_some() => BodyShape::Messages,
+            () if changed.get("output").is_some() => BodyShape::Responses,
+            () if changed.pointer("/choices/0/text").is_some() => BodyShape::Completions,
+            () => BodyShape::Chat,
         };
         let laid = self.laid(shape);
         let now = |place: &str| match changed.pointer(place)? {
@@ -80,11 +80,13 @@ impl Transcript {
         found.collect()
     }
 
-    fn laid(&self, shape: Shape) -> LaidOut {
+    fn laid(&self, shape: BodyShape) -> LaidOut {
         match shape {
-            Shape::Messages => self.message(),
-            Shape::Responses => self.response(),
-            Shape::Completions => self.choices(|choice| json!({"index": choice, "text": "", "finish_reason": "stop"})),
+            BodyShape::Messages => self.message(),
+            BodyShape::Responses => self.response(),
+            BodyShape::Completions => {
+                self.choices(|choice| json!({"index": choice, "text": "", "finish_reason": "stop"}))
+            }
             _ => self.choices(|choice| {
                 json!({"index": choice, "message": {"role": "assistant", "content": null}, "finish_reason": "stop"})
             }),

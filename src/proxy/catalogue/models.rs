@@ -5,7 +5,7 @@ mod listing;
 
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
-use gateway_domain::cloud::azure::Deployment;
+use gateway_domain::cloud::azure::AzureDeployment;
 use gateway_domain::config::{ProviderRef, split_model};
 use gateway_domain::price::{CatalogModel, DEPLOYING, PriceBook, PriceQuery};
 use gateway_domain::snapshot::{ManagedProvider, Upstream};
@@ -100,7 +100,7 @@ fn models<'a>(
     let reach = request.caller.tenant.key.allowed_models.as_ref();
     let mut all: BTreeMap<&str, Option<&'static CatalogModel>> = BTreeMap::new();
     if family == DEPLOYING {
-        let named = |d: &'a Deployment| {
+        let named = |d: &'a AzureDeployment| {
             let known =
                 d.model.as_deref().and_then(|model| book.model(PriceQuery { provider: family, model, region: "", at }));
             (d.alias.as_deref().unwrap_or(&d.name), known)

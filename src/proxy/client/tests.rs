@@ -2,8 +2,8 @@
 //! what goes down.
 
 use super::*;
-use crate::cache::{AnswerCache, Found, Key, KeyBuilder};
-use crate::proxy::body::Budget;
+use crate::cache::{AnswerCache, CacheKey, CacheOutcome, KeyBuilder};
+use crate::proxy::body::BufferBudget;
 use crate::upstream::http1::BodySource;
 use gateway_domain::Timestamp;
 use std::future::{pending, poll_fn, ready};
@@ -41,7 +41,7 @@ fn head(length: Option<usize>) -> Box<ResponseHeader> {
     head
 }
 
-fn key(name: &str) -> Key {
+fn key(name: &str) -> CacheKey {
     let mut key = KeyBuilder::new();
     key.part(name.as_bytes());
     key.finish()
@@ -51,7 +51,7 @@ fn key(name: &str) -> Key {
 async fn leader() -> (std::sync::Arc<AnswerCache>, Leader) {
     let cache = AnswerCache::new(1 << 20, None);
     match cache.find(key("k"), Duration::from_secs(1), false, Timestamp(0)).await {
-        Found::Leader(leader) => (cache, leader),
+        CacheOutcome::Leader(leader) => (cache, leader),
         other => panic!("{other:?}"),
     }
 }
@@ -131,7 +131,7 @@ async fn a_leader_goes_on_for_its_followers() {
     let (near, mut session) = connected(PLAIN).await;
     let mut client = Client::new(&mut session);
     let (cache, leader) = leader().await;
-    let Found::Follower(follower) = cache.find(key("k"), ms(9), false, Timestamp(0)).await else {
+    let CacheOutcome::Follower(follower) = cache.find(key("k"), ms(9), false, Timestamp(0)).await else {
         panic!("a follower")
     };
     drop(near);
@@ -176,7 +176,7 @@ async fn no_comment_goes_down_for_a_quick_answer() {
 #[tokio::test]
 async fn a_body_is_read_only_as_far_as_a_call_asks_for_it() {
     let (_near, mut session) = connected(HELLO).await;
-    let mut upload = Upload::of(&mut session.downstream_session, ms(60_000), &Budget::new(1 << 20, 1 << 20));
+    let mut upload = Upload::of(&mut session.downstream_session, ms(60_000), &BufferBudget::new(1 << 20, 1 << 20));
     let mut client = Client::new(&mut session);
     client.set_upload(upload.clone());
     assert!(client.during(None, sleep(ms(5))).await.is_ok());
@@ -196,7 +196,7 @@ async fn a_body_is_read_only_as_far_as_a_call_asks_for_it() {
 async fn a_client_that_sends_no_more_of_its_body_is_told_apart_from_one_that_left() {
     let half = &HELLO[..HELLO.len() - 3];
     let (near, mut session) = connected(half).await;
-    let mut upload = Upload::of(&mut session.downstream_session, ms(40), &Budget::new(1 << 20, 1 << 20));
+    let mut upload = Upload::of(&mut session.downstream_session, ms(40), &BufferBudget::new(1 << 20, 1 << 20));
     let mut client = Client::new(&mut session);
     client.set_upload(upload.clone());
     let hungry = async { while poll_fn(|cx| upload.poll_part(cx, 99)).await.is_some() {} };
@@ -204,7 +204,7 @@ async fn a_client_that_sends_no_more_of_its_body_is_told_apart_from_one_that_lef
     assert!(!client.can_repeat(), "nothing of it can be sent again");
     drop(near);
     let (near, mut session) = connected(half).await;
-    let mut upload = Upload::of(&mut session.downstream_session, ms(60_000), &Budget::new(1 << 20, 1 << 20));
+    let mut upload = Upload::of(&mut session.downstream_session, ms(60_000), &BufferBudget::new(1 << 20, 1 << 20));
     let mut client = Client::new(&mut session);
     client.set_upload(upload.clone());
     drop(near);

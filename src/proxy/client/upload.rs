@@ -4,7 +4,7 @@
 
 use super::{ClientLeft, gone};
 use crate::connections;
-use crate::proxy::body::{self, Budget, Permit};
+use crate::proxy::body::{self, BufferBudget, Permit};
 use crate::upstream::http1::{BodySource, Framing};
 use bytes::Bytes;
 use http::header;
@@ -28,10 +28,10 @@ pub(crate) fn framing(client: &ServerSession) -> Framing {
 
 /// One body on its way up; clones are the two ends of the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Upload(Arc<Mutex<State>>);
+pub(crate) struct Upload(Arc<Mutex<UploadState>>);
 
 #[derive(Debug)]
-struct State {
+struct UploadState {
     kept: Vec<Bytes>,
     bytes: usize,
     /// What is kept counts as what the process holds.
@@ -59,12 +59,12 @@ struct State {
 
 impl Upload {
     /// `silence`: the longest that the client may make the gateway wait for a piece.
-    pub(crate) fn of(client: &mut ServerSession, silence: Duration, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn of(client: &mut ServerSession, silence: Duration, budget: &Arc<BufferBudget>) -> Self {
         Self::new(client.is_body_empty(), silence, budget)
     }
 
-    fn new(ended: bool, silence: Duration, budget: &Arc<Budget>) -> Self {
-        Self(Arc::new(Mutex::new(State {
+    fn new(ended: bool, silence: Duration, budget: &Arc<BufferBudget>) -> Self {
+        Self(Arc::new(Mutex::new(UploadState {
             kept: Vec::new(),
             bytes: 0,
             held: Permit::new(budget),
@@ -90,7 +90,7 @@ impl Upload {
     }
 
     /// The body of a connection that the gateway opens for itself: no client stands behind it.
-    pub(crate) fn of_own(budget: &Arc<Budget>) -> Self {
+    pub(crate) fn of_own(budget: &Arc<BufferBudget>) -> Self {
         Self::new(true, Duration::ZERO, budget)
     }
 
@@ -239,7 +239,7 @@ impl BodySource for Upload {
     }
 }
 
-impl State {
+impl UploadState {
     fn wake_call(&mut self) {
         if let Some(call) = self.call.take() {
             call.wake();
@@ -266,7 +266,7 @@ mod tests {
     use std::task::Waker;
 
     fn upload() -> Upload {
-        Upload::new(false, Duration::ZERO, &Budget::new(1 << 20, 1 << 20))
+        Upload::new(false, Duration::ZERO, &BufferBudget::new(1 << 20, 1 << 20))
     }
 
     fn part(upload: &Upload, most: usize) -> Poll<Option<Bytes>> {
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_large_body_is_sent_once_and_not_held() {
-        let budget = Budget::new(1 << 20, 1 << 20);
+        let budget = BufferBudget::new(1 << 20, 1 << 20);
         let upload = Upload::new(false, Duration::ZERO, &budget);
         for _ in 0..3 {
             assert!(part(&upload, 1 << 20).is_pending());
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_into_the_budget_is_not_kept_for_another_try() {
-        let upload = Upload::new(false, Duration::ZERO, &Budget::new(3, 3));
+        let upload = Upload::new(false, Duration::ZERO, &BufferBudget::new(3, 3));
         assert!(part(&upload, 10).is_pending());
         upload.take(Some(bytes("four")), false);
         assert!(!upload.can_repeat());

@@ -2,7 +2,7 @@
 //! and as many of them may be open as there are streams. Knows no dialect; what is small is not counted.
 
 use super::outcome::failure_of;
-use crate::proxy::body::{Budget, Permit};
+use crate::proxy::body::{BufferBudget, Permit};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind};
 use gateway_providers::tap::TextPlace;
@@ -14,13 +14,17 @@ const MOST_FREE: usize = 64 * 1024;
 
 pub(crate) struct Accounted {
     translator: Box<dyn StreamTranslator>,
-    budget: Arc<Budget>,
+    budget: Arc<BufferBudget>,
     dialect: Dialect,
     held: Option<Permit>,
 }
 
 impl Accounted {
-    pub(crate) fn new(translator: Box<dyn StreamTranslator>, budget: &Arc<Budget>, dialect: Dialect) -> Box<Self> {
+    pub(crate) fn new(
+        translator: Box<dyn StreamTranslator>,
+        budget: &Arc<BufferBudget>,
+        dialect: Dialect,
+    ) -> Box<Self> {
         Box::new(Self { translator, budget: budget.clone(), dialect, held: None })
     }
 }

@@ -9,11 +9,11 @@ use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
 use bytes::Bytes;
-use gateway_domain::counters::Standings;
+use gateway_domain::counters::RateLimitStandings;
 use gateway_domain::{Dialect, Fault, FaultKind};
 use http::response::Parts as RespParts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use own::{OwnNames, Told, free_bare_limits};
+use own::{GatewayResponseHeaders, OwnNames, free_bare_limits};
 use pingora::http::ResponseHeader;
 
 /// Names made once at start.
@@ -90,7 +90,7 @@ pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &
 /// The gateway's own headers on an answer of a target.
 pub(crate) fn decorate(names: &ReplyNames, head: &mut ResponseHeader, request: &Request, info: &AttemptInfo) {
     drop_own(names, head);
-    mark(names, head, Told { request, info: Some(info), limits: info.limits });
+    mark(names, head, GatewayResponseHeaders { request, info: Some(info), limits: info.limits });
     name_status(head);
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn decorate_beside(
     drop_own(names, head);
     let bare = free_bare_limits(&names.own, info.limits, head);
     lines.reserve(USUAL_LINES);
-    Told { request, info: Some(info), limits: info.limits }.put(&names.own, lines, bare);
+    GatewayResponseHeaders { request, info: Some(info), limits: info.limits }.put(&names.own, lines, bare);
     name_status(head);
 }
 
@@ -116,7 +116,7 @@ fn name_status(head: &mut ResponseHeader) {
 }
 
 /// The gateway's own headers, among those of `head`.
-fn mark(names: &ReplyNames, head: &mut ResponseHeader, told: Told<'_>) {
+fn mark(names: &ReplyNames, head: &mut ResponseHeader, told: GatewayResponseHeaders<'_>) {
     let bare = free_bare_limits(&names.own, told.limits, head);
     edit(head, |headers| told.put(&names.own, headers, bare));
 }
@@ -129,7 +129,7 @@ pub(crate) fn fault_head(
 ) -> Box<ResponseHeader> {
     let mut head = plain_fault_head(names, fault);
     let limits = info.limits.tighter(fault.limits());
-    mark(names, &mut head, Told { request, info: Some(info), limits });
+    mark(names, &mut head, GatewayResponseHeaders { request, info: Some(info), limits });
     edit(&mut head, |headers| tell_line(headers, request, fault));
     head
 }
@@ -166,7 +166,7 @@ fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
 pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, request: Option<&Request>) -> SmallAnswer {
     let mut head = plain_fault_head(names, fault);
     if let Some(request) = request {
-        mark(names, &mut head, Told { request, info: None, limits: fault.limits() });
+        mark(names, &mut head, GatewayResponseHeaders { request, info: None, limits: fault.limits() });
         edit(&mut head, |headers| tell_line(headers, request, fault));
     }
     SmallAnswer { head, body: fault.body(dialect).into() }
@@ -175,7 +175,7 @@ pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, reque
 /// The head of an answer that no target gave and no fault is.
 pub(crate) fn own_head(names: &ReplyNames, status: u16, request: &Request) -> Box<ResponseHeader> {
     let mut head = bare_head(status);
-    mark(names, &mut head, Told { request, info: None, limits: Standings::default() });
+    mark(names, &mut head, GatewayResponseHeaders { request, info: None, limits: RateLimitStandings::default() });
     head
 }
 

@@ -2,7 +2,7 @@
 
 use super::accounted::Accounted;
 use super::outcome::{media_of, tokens_of};
-use crate::proxy::body::{Budget, Permit};
+use crate::proxy::body::{BufferBudget, Permit};
 use crate::proxy::call::raw_call;
 use crate::proxy::request::Request;
 use crate::upstream::http1::ResponseHead;
@@ -42,7 +42,12 @@ pub(crate) struct MeterReading {
 }
 
 impl Meter {
-    pub(crate) fn new(adapter: Raw<'static>, request: &Request, head: &ResponseHead, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(
+        adapter: Raw<'static>,
+        request: &Request,
+        head: &ResponseHead,
+        budget: &Arc<BufferBudget>,
+    ) -> Self {
         let headers = head.headers();
         let plain = !headers.contains_key(header::CONTENT_ENCODING);
         let media = media_of(headers);
@@ -59,7 +64,7 @@ impl Meter {
         }
     }
 
-    pub(crate) fn see(&mut self, piece: &Bytes, budget: &Arc<Budget>) {
+    pub(crate) fn see(&mut self, piece: &Bytes, budget: &Arc<BufferBudget>) {
         let keep = match self {
             Self::Stream(stream) => stream.push(piece.clone()).is_ok(),
             Self::Whole { seen, held, .. } => {

@@ -3,7 +3,7 @@
 
 use super::meter::Meter;
 use super::timers::Deadline;
-use crate::cache::{AnswerHead, Entry, FailedAnswer, Follower};
+use crate::cache::{AnswerHead, CacheEntry, FailedAnswer, Follower};
 use crate::guardrails::StreamJudge;
 use crate::proxy::body::Permit;
 use crate::proxy::record::BodyCapture;
@@ -27,9 +27,9 @@ pub(crate) enum Outcome {
     /// A stream whose first content has been seen.
     Stream(Box<BegunStream>),
     /// A provider's answer that is passed on as it comes.
-    Passthrough(Box<Passthrough>),
+    Passthrough(Box<PassthroughResponse>),
     /// An answer that the response cache held.
-    Cached(Arc<Entry>),
+    Cached(Arc<CacheEntry>),
     /// What another call brings just now.
     Followed(AnswerHead, Box<Follower>),
 }
@@ -49,7 +49,7 @@ pub(crate) struct WholeAnswer {
 }
 
 /// An answer that is passed on as it comes, and what is read of it on the way.
-pub(crate) struct Passthrough {
+pub(crate) struct PassthroughResponse {
     pub(crate) response: Response,
     pub(crate) meter: Meter,
     /// When the time of the try is over; `None`: with the whole request.
@@ -78,7 +78,7 @@ pub(crate) struct BegunStream {
     pub(crate) judge: Option<Box<StreamJudge>>,
 }
 
-impl Passthrough {
+impl PassthroughResponse {
     /// A try has to bring the whole of it in time, not only its beginning.
     pub(crate) fn is_json(&self) -> bool {
         is_json(&media_of(self.response.head().headers()))

@@ -94,23 +94,23 @@ pub(crate) trait Growth: Send {
 
 /// Why nothing more can be written.
 #[derive(Debug)]
-enum Stopped {
+enum WriteStop {
     ClientLeft(ClientLeft),
     /// The client took so long to read that the time for the whole is over.
     Overdue(Duration),
 }
 
-impl From<ClientLeft> for Stopped {
+impl From<ClientLeft> for WriteStop {
     fn from(left: ClientLeft) -> Self {
         Self::ClientLeft(left)
     }
 }
 
-impl From<Stopped> for Ended {
-    fn from(stopped: Stopped) -> Self {
+impl From<WriteStop> for Ended {
+    fn from(stopped: WriteStop) -> Self {
         match stopped {
-            Stopped::ClientLeft(left) => Self::ClientLeft(left),
-            Stopped::Overdue(told) => Self::Cut(timed_out(told)),
+            WriteStop::ClientLeft(left) => Self::ClientLeft(left),
+            WriteStop::Overdue(told) => Self::Cut(timed_out(told)),
         }
     }
 }
@@ -161,7 +161,7 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
     }
 
     /// The next thing that happens; `None`: there is more.
-    async fn step(&mut self) -> Result<Option<Ended>, Stopped> {
+    async fn step(&mut self) -> Result<Option<Ended>, WriteStop> {
         let due = self.timers.next(Instant::now());
         let event = match due {
             None => Some(self.sink.during(self.source.next()).await?),
@@ -192,7 +192,7 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         }
     }
 
-    async fn pass(&mut self, piece: Piece) -> Result<Option<Ended>, Stopped> {
+    async fn pass(&mut self, piece: Piece) -> Result<Option<Ended>, WriteStop> {
         let Piece { received, bytes, last } = piece;
         self.capture.received(&received);
         self.capture.sent(&bytes);
@@ -208,7 +208,7 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         Ok(None)
     }
 
-    async fn close(&mut self, before: Bytes, close: Close) -> Result<Ended, Stopped> {
+    async fn close(&mut self, before: Bytes, close: Close) -> Result<Ended, WriteStop> {
         let (tail, ended) = match close {
             Close::Clean(tail) => (tail, Ended::Clean),
             Close::InBand(tail) => (tail, Ended::InBand),
@@ -228,13 +228,13 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
         self.write(last, true).await.map(|()| ended)
     }
 
-    async fn comment(&mut self) -> Result<(), Stopped> {
+    async fn comment(&mut self) -> Result<(), WriteStop> {
         self.written += COMMENT.len() as u64;
         self.timers.wrote(Instant::now(), &COMMENT);
         in_time(self.timers.left(), self.sink.comment()).await
     }
 
-    async fn write(&mut self, bytes: Bytes, end: bool) -> Result<(), Stopped> {
+    async fn write(&mut self, bytes: Bytes, end: bool) -> Result<(), WriteStop> {
         self.written += bytes.len() as u64;
         self.timers.wrote(Instant::now(), &bytes);
         in_time(self.timers.left(), self.sink.write(bytes, end)).await
@@ -245,11 +245,11 @@ impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
 async fn in_time(
     left: Option<(Duration, Duration)>,
     write: impl Future<Output = Result<(), ClientLeft>>,
-) -> Result<(), Stopped> {
+) -> Result<(), WriteStop> {
     let Some((left, told)) = left else { return Ok(write.await?) };
     match pingora_timeout::timeout(left, write).await {
         Ok(written) => Ok(written?),
-        Err(_) => Err(Stopped::Overdue(told)),
+        Err(_) => Err(WriteStop::Overdue(told)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::outcome::{failure_of, fallen, in_dialect, timed_out, tokens_of};
 use super::pump::{Break, Close, Piece, Source, SourceEvent};
 use crate::cache::{Follower, FollowerEvent};
 use crate::guardrails::StreamJudge;
-use crate::proxy::body::Budget;
+use crate::proxy::body::BufferBudget;
 use crate::upstream::http1::{Response, SendError};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, Usage};
@@ -15,7 +15,7 @@ use gateway_providers::{Failure, Progress, StreamTranslator, in_band};
 use std::sync::Arc;
 
 /// A stream in the client's dialect.
-pub(crate) struct Translated {
+pub(crate) struct TranslatedSource {
     pub(crate) response: Response,
     pub(crate) translator: Box<dyn StreamTranslator>,
     pub(crate) dialect: Dialect,
@@ -25,7 +25,7 @@ pub(crate) struct Translated {
     pub(crate) judge: Option<Box<StreamJudge>>,
 }
 
-impl Translated {
+impl TranslatedSource {
     /// The last bytes; `Err`: its dialect never said that the answer is complete.
     pub(crate) fn finish(&mut self) -> Result<Bytes, Bytes> {
         let tail = self.translator.finish();
@@ -145,7 +145,7 @@ impl Translated {
     }
 }
 
-impl Source for Translated {
+impl Source for TranslatedSource {
     async fn next(&mut self) -> SourceEvent {
         if self.judge.is_some() {
             // Boxed: answers that nothing judges do not carry the room for it.
@@ -206,7 +206,7 @@ impl Source for Translated {
 pub(crate) struct Opaque {
     pub(crate) response: Response,
     pub(crate) meter: Meter,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<BufferBudget>,
     /// The provider's slug, for errors.
     pub(crate) provider: &'static str,
 }

@@ -8,7 +8,7 @@ use crate::batches::{BadLine, FileWriter, Spool, SpooledLine};
 use crate::proxy::asked_path::route;
 use crate::proxy::content::look;
 use crate::proxy::exchange::LineTarget;
-use crate::proxy::request::{Content, LineMark, Request, Route};
+use crate::proxy::request::{LineMark, Request, RequestContent, Route};
 use crate::proxy::routing::Routing;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use gateway_domain::operation::Body;
@@ -120,7 +120,7 @@ pub(super) async fn line_request(
     (body, mark): (Bytes, LineMark<'_>),
 ) -> Result<Request, Fault> {
     let found = look(&body, route.asked()).await?;
-    Ok(request.line(route, Content { bytes: body, ..found }, mark))
+    Ok(request.line(route, RequestContent { bytes: body, ..found }, mark))
 }
 
 impl WrittenSoFar {

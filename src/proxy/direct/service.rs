@@ -11,14 +11,14 @@ use crate::proxy::objects;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::target::{self, Aim};
-use crate::upstream::http1::{self, Clocks, Framing, RequestBody, Response, SendError};
+use crate::upstream::http1::{self, Framing, PeerTimeouts, RequestBody, Response, SendError};
 use crate::upstream::{Pass, StreamedBody};
 use bytes::Bytes;
 use gateway_domain::cloud::CloudService;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
 use gateway_providers::stored_files::told_in_xml;
-use gateway_providers::{Adapter as _, Call, Endpoint, Outgoing, Pieces, Raw};
+use gateway_providers::{Adapter as _, BodyPieces, Call, Endpoint, ProviderRequest, Raw};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
 use std::collections::HashSet;
@@ -197,13 +197,13 @@ impl<'a> Services<'a> {
             ServiceBody::Held(bytes) => (bytes, None),
             ServiceBody::Streamed(upload) => (Bytes::new(), Some(upload)),
         };
-        let body = Pieces::One(held);
+        let body = BodyPieces::One(held);
         let mut headers = call.headers;
         if self.relays {
             let told = provider_headers(self.request, self.routing.plan.leaf(), &aim);
             headers.extend(told.map(|(name, value)| (HeaderName::from_static(name), value.clone())));
         }
-        let out = Outgoing { path: Some(path), headers, body, adjusted: Vec::new() };
+        let out = ProviderRequest { path: Some(path), headers, body, adjusted: Vec::new() };
         let mut head = of_own(&aim, call.method, (&endpoint, &out))?;
         if let Some(upload) = &upload {
             head.set_framing(Framing::Length(upload.length));
@@ -219,7 +219,7 @@ impl<'a> Services<'a> {
         let lost = |e| fallen(SendError::NoConnection(e), self.slug());
         let origin = self.parts.dialer.origin(&aim.base).await.map_err(lost)?;
         let settings = &self.parts.delivery.settings;
-        let clocks = Clocks { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
+        let clocks = PeerTimeouts { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
         let body = match upload {
             Some(upload) => RequestBody::Streaming(upload.source),
             None => RequestBody::Held(&out.body),

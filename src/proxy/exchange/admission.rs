@@ -4,7 +4,7 @@
 use super::CallParts;
 use crate::price_list;
 use crate::proxy::admission_guard::ConcurrencySlot;
-use crate::proxy::call::Resolved;
+use crate::proxy::call::ResolvedTarget;
 use crate::proxy::deliver::Growth;
 use crate::proxy::estimate;
 use crate::proxy::handshake;
@@ -12,7 +12,7 @@ use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::target::{Aim, Credential};
 use crate::upstream::http1::Framing;
-use gateway_domain::counters::{Answer, Charge, Standings};
+use gateway_domain::counters::{Charge, LimitDecision, RateLimitStandings};
 use gateway_domain::ports::Holder;
 use gateway_domain::price::{PriceCard, price};
 use gateway_domain::realtime_paths::begins_live;
@@ -47,7 +47,7 @@ fn subject<'a>(request: &'a Request, routing: &'a Routing, aim: Option<&'a Aim>)
 
 /// Asks the limits of one request.
 #[derive(Clone, Copy)]
-pub(crate) struct Gate<'a> {
+pub(crate) struct AdmissionGate<'a> {
     pub(crate) parts: &'a CallParts,
     pub(crate) request: &'a Request,
     pub(crate) routing: &'a Routing,
@@ -59,7 +59,7 @@ pub(crate) struct Gate<'a> {
 pub(crate) struct Admission(Option<Hold>);
 
 impl Admission {
-    pub(crate) async fn ensure(&mut self, gate: Gate<'_>) -> Result<&Hold, Fault> {
+    pub(crate) async fn ensure(&mut self, gate: AdmissionGate<'_>) -> Result<&Hold, Fault> {
         if self.0.is_none() {
             // Pinned here, and not moved into what awaits it: each move copies it.
             self.0 = Some(pin!(gate.caller()).await?);
@@ -67,7 +67,7 @@ impl Admission {
         Ok(self.0.get_or_insert_default())
     }
 
-    pub(crate) fn standings(&self) -> Standings {
+    pub(crate) fn standings(&self) -> RateLimitStandings {
         self.0.as_ref().map(Hold::standings).unwrap_or_default()
     }
 
@@ -76,7 +76,7 @@ impl Admission {
     }
 }
 
-impl Gate<'_> {
+impl AdmissionGate<'_> {
     /// Every limit that does not depend on the target, all or nothing.
     pub(super) async fn caller(self) -> Result<Hold, Fault> {
         let Self { request, routing, .. } = self;
@@ -119,7 +119,7 @@ impl Gate<'_> {
 
     /// The limits that look at the target, and every cost, at this target's price. A denial is this target's 429 or
     /// 412 and follows the fallback rules.
-    pub(crate) async fn target(self, resolved: &Resolved<'_>, caller: &Hold) -> Result<Reservation, Fault> {
+    pub(crate) async fn target(self, resolved: &ResolvedTarget<'_>, caller: &Hold) -> Result<Reservation, Fault> {
         let request = self.request;
         let aim = &resolved.aim;
         let slot = self.slot(aim)?;
@@ -218,8 +218,8 @@ impl Gate<'_> {
         let (request, now) = (self.request, self.request.now());
         let counters = &self.parts.counters;
         let verdict = match counters.reserve(wants.asks(), now, request.caller.waited.so_far()) {
-            Answer::Now(verdict) => verdict,
-            Answer::Later(verdict) => request.caller.waited.during(verdict).await,
+            LimitDecision::Now(verdict) => verdict,
+            LimitDecision::Later(verdict) => request.caller.waited.during(verdict).await,
         };
         match verdict {
             Ok(()) => Ok(wants.granted(stage, counters, estimated)),
@@ -342,7 +342,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    pub(crate) fn standings(&self) -> Standings {
+    pub(crate) fn standings(&self) -> RateLimitStandings {
         self.hold.standings()
     }
 

@@ -1,8 +1,8 @@
 //! A call that the gateway makes of several of a provider's, apart from the exchange: admitted once like any call, and
 //! recorded once. It has no fallback, as what it is about is in one place.
 
-use super::{CallParts, Gate, Holds};
-use crate::proxy::call::Resolved;
+use super::{AdmissionGate, CallParts, Holds};
+use crate::proxy::call::ResolvedTarget;
 use crate::proxy::record::{self, AttemptInfo, Tried};
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
@@ -24,10 +24,10 @@ impl ApartCall {
         (request, routing): (&Request, &Routing),
         aim: &Aim,
     ) -> Result<Self, Fault> {
-        let (gate, leaf) = (Gate { parts, request, routing }, routing.plan.leaf());
+        let (gate, leaf) = (AdmissionGate { parts, request, routing }, routing.plan.leaf());
         let caller = gate.caller().await?;
         let content = Cow::Borrowed(&request.ask.content);
-        let resolved = Resolved { leaf, aim: aim.clone(), content, guarded: None, binder: None, keeps: false };
+        let resolved = ResolvedTarget { leaf, aim: aim.clone(), content, guarded: None, binder: None, keeps: false };
         let target = match gate.target(&resolved, &caller).await {
             Ok(target) => target,
             Err(fault) => {

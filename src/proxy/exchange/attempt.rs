@@ -2,7 +2,7 @@
 //! that is not yet delivered, so that the plan may still move on.
 
 use super::CallParts;
-use super::admission::{Admission, Gate, Reservation};
+use super::admission::{Admission, AdmissionGate, Reservation};
 use super::judged::{self, JudgedRequest, Verdicts};
 use super::lookup::{Lookup, key};
 use super::read;
@@ -10,19 +10,19 @@ use super::retries::{self, Tries};
 use crate::cache::Leader;
 use crate::guardrails::NotedRecord;
 use crate::price_list;
-use crate::proxy::call::{Prepared, Resolved};
+use crate::proxy::call::{Prepared, ResolvedTarget};
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::{Client, ClientLeft};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, fallen, overlong, timed_out};
 use crate::proxy::head::{ClientHeaders, HeadPlan};
 use crate::proxy::objects::Binder;
-use crate::proxy::record::{AttemptInfo, Sent};
+use crate::proxy::record::{AttemptInfo, SentRequest};
 use crate::proxy::request::Request;
 use crate::proxy::responses::{KeptFrom, ResponseKeeper};
 use crate::proxy::target::Aim;
 use crate::proxy::{body, hooks, shape, target};
 use crate::upstream::Pass;
-use crate::upstream::http1::{self, Clocks, RequestBody, SendError};
+use crate::upstream::http1::{self, PeerTimeouts, RequestBody, SendError};
 use bytes::Bytes;
 use gateway_domain::cloud::{Grant, S3};
 use gateway_domain::record::Steps;
@@ -44,7 +44,7 @@ pub(crate) struct Attempt {
     /// Keeps the response that is made of the answer.
     pub(crate) keeper: Option<Box<ResponseKeeper>>,
     /// `None` when nothing went out, or nothing of it may be kept.
-    pub(crate) sent: Option<Box<Sent>>,
+    pub(crate) sent: Option<Box<SentRequest>>,
     /// Microseconds that were spent in the cache.
     pub(crate) cache_us: u64,
     /// Records of earlier tries of the target whose answers guardrails kept from the client.
@@ -61,13 +61,13 @@ impl Attempt {
 
 /// Why a target gave nothing, not even a fault.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum AttemptStop {
     /// The limits of the caller refuse the whole request.
     Denied(Fault),
     ClientLeft(ClientLeft),
 }
 
-impl From<ClientLeft> for Stopped {
+impl From<ClientLeft> for AttemptStop {
     fn from(left: ClientLeft) -> Self {
         Self::ClientLeft(left)
     }
@@ -75,7 +75,7 @@ impl From<ClientLeft> for Stopped {
 
 /// One target's turn.
 pub(crate) struct Turn<'a, 'c> {
-    pub(crate) gate: Gate<'a>,
+    pub(crate) gate: AdmissionGate<'a>,
     pub(crate) client: &'a mut Client<'c>,
     pub(crate) admission: &'a mut Admission,
     pub(crate) steps: &'a mut Steps,
@@ -93,8 +93,8 @@ impl<'a> Turn<'a, '_> {
     /// Runs one try, in the order of the contract: what the target is; what guardrails say of the request; whether its
     /// answer is known; whether the caller, and then the target, may be called; the call, and what guardrails say of
     /// the answer.
-    pub(crate) async fn run(mut self, attempt: &mut Attempt) -> Result<Outcome, Stopped> {
-        let Gate { request, routing, .. } = self.gate;
+    pub(crate) async fn run(mut self, attempt: &mut Attempt) -> Result<Outcome, AttemptStop> {
+        let AdmissionGate { request, routing, .. } = self.gate;
         let leaf = &**routing.plan.leaf();
         attempt.info.option_index = leaf.path.clone();
         attempt.info.limits = self.admission.standings();
@@ -131,10 +131,10 @@ impl<'a> Turn<'a, '_> {
             routing.binds.then(|| Binder::new((&self.gate.parts.ids, &self.gate.parts.kept_objects), &aim, request));
         let keeps = self.keeps(&aim);
         if keeps {
-            let Gate { parts: CallParts { kept, ids, .. }, .. } = self.gate;
+            let AdmissionGate { parts: CallParts { kept, ids, .. }, .. } = self.gate;
             attempt.keeper = Some(ResponseKeeper::new(&KeptFrom { kept, ids, asked: &content.bytes }, request));
         }
-        let resolved = Resolved { leaf, aim, content, guarded, binder, keeps };
+        let resolved = ResolvedTarget { leaf, aim, content, guarded, binder, keeps };
         attempt.info.stream = resolved.content.stream;
         let mut prepared = None;
         if Lookup::is_wanted(request, leaf) {
@@ -176,7 +176,7 @@ impl<'a> Turn<'a, '_> {
             && aim.adapter.translates(route.operation, route.dialect)
     }
 
-    fn prepare(&self, resolved: &Resolved<'_>) -> Result<Prepared, Fault> {
+    fn prepare(&self, resolved: &ResolvedTarget<'_>) -> Result<Prepared, Fault> {
         let client = &self.client.view().req_header().headers;
         let aliases = &self.gate.parts.delivery.settings.header_alias;
         Prepared::new(self.gate.request, resolved, ClientHeaders { headers: client, aliases })
@@ -185,11 +185,11 @@ impl<'a> Turn<'a, '_> {
     /// An answer that is known, or that another call brings just now.
     async fn look(
         &mut self,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         prepared: &Prepared,
         attempt: &mut Attempt,
     ) -> Result<Option<Outcome>, ClientLeft> {
-        let Gate { parts, request, .. } = self.gate;
+        let AdmissionGate { parts, request, .. } = self.gate;
         let begun = request.look();
         let key = key(request, resolved, prepared);
         let lookup = Lookup { cache: &parts.cache, request, leaf: resolved.leaf, limit: self.limit(resolved) };
@@ -209,11 +209,15 @@ impl<'a> Turn<'a, '_> {
     }
 
     /// `Err` holds what came of a refusal.
-    async fn admit(&mut self, resolved: &Resolved<'_>, attempt: &mut Attempt) -> Result<(), Result<Outcome, Stopped>> {
+    async fn admit(
+        &mut self,
+        resolved: &ResolvedTarget<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), Result<Outcome, AttemptStop>> {
         let gate = self.gate;
         // A prompt may have a limit of its own, which the next target's does not share.
         let denied = |fault| {
-            if resolved.leaf.prompt.is_some() { Ok(Outcome::Fault(fault)) } else { Err(Stopped::Denied(fault)) }
+            if resolved.leaf.prompt.is_some() { Ok(Outcome::Fault(fault)) } else { Err(AttemptStop::Denied(fault)) }
         };
         let caller = self.admission.ensure(gate).await.map_err(denied)?;
         attempt.info.limits = caller.standings();
@@ -226,7 +230,7 @@ impl<'a> Turn<'a, '_> {
 
     async fn call(
         &mut self,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         mut prepared: Prepared,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -245,7 +249,7 @@ impl<'a> Turn<'a, '_> {
         attempt.info.retries = retries;
         if request.caller.keep != CapturePolicy::Nothing && request.ask.upload.is_none() {
             let scheme = if resolved.aim.base.tls { "https" } else { "http" };
-            attempt.sent = Some(Box::new(Sent { scheme, head: prepared.head, body: prepared.out.body }));
+            attempt.sent = Some(Box::new(SentRequest { scheme, head: prepared.head, body: prepared.out.body }));
         }
         called
     }
@@ -253,7 +257,7 @@ impl<'a> Turn<'a, '_> {
     /// One try, under the clocks of the attempt.
     async fn once(
         &mut self,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         prepared: &Prepared,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -299,7 +303,7 @@ impl<'a> Turn<'a, '_> {
     }
 
     /// When one try has to be over; `None`: it may take as long as it likes.
-    fn limit(&self, resolved: &Resolved<'_>) -> Option<Deadline> {
+    fn limit(&self, resolved: &ResolvedTarget<'_>) -> Option<Deadline> {
         let request = self.gate.request;
         let (own, set) = (request.ask.headers.request_timeout_ms, resolved.leaf.timeout_ms);
         let shorter = own.zip(set).filter(|_| request.is_held_to_config()).map(|(own, set)| own.min(set));
@@ -315,7 +319,7 @@ impl<'a> Turn<'a, '_> {
 /// The tries of one target.
 struct TargetTries<'t, 'a, 'c> {
     turn: &'t mut Turn<'a, 'c>,
-    resolved: &'t Resolved<'t>,
+    resolved: &'t ResolvedTarget<'t>,
     prepared: &'t Prepared,
     attempt: &'t mut Attempt,
 }
@@ -353,7 +357,7 @@ impl Tries for TargetTries<'_, '_, '_> {
     }
 
     fn left(&self) -> Option<Duration> {
-        let Gate { parts, request, .. } = self.turn.gate;
+        let AdmissionGate { parts, request, .. } = self.turn.gate;
         parts.delivery.deadline(request).map(Deadline::left)
     }
 }
@@ -367,8 +371,8 @@ struct SignedHead<'a> {
 
 /// One call of a target, which knows no client: whoever wants its answer polls it, and whoever does not drops it.
 pub(super) struct TargetCall<'a> {
-    pub(super) gate: Gate<'a>,
-    pub(super) resolved: &'a Resolved<'a>,
+    pub(super) gate: AdmissionGate<'a>,
+    pub(super) resolved: &'a ResolvedTarget<'a>,
     pub(super) prepared: &'a Prepared,
     /// When all of the answer was there: what comes behind is the gateway's own work. Unset where it is passed on as it
     /// comes.
@@ -377,9 +381,9 @@ pub(super) struct TargetCall<'a> {
 
 impl TargetCall<'_> {
     pub(super) async fn run(self, body: RequestBody<'_>) -> Outcome {
-        let Self { gate: Gate { parts, request, .. }, resolved, prepared, whole_at } = self;
+        let Self { gate: AdmissionGate { parts, request, .. }, resolved, prepared, whole_at } = self;
         let settings = &parts.delivery.settings;
-        let clocks = Clocks { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
+        let clocks = PeerTimeouts { first_byte: settings.first_byte_timeout, idle: settings.idle_timeout };
         let origin = match parts.dialer.origin(&resolved.aim.base).await {
             Ok(origin) => origin,
             Err(e) => return Outcome::Fault(fallen(SendError::NoConnection(e), resolved.provider())),
@@ -414,7 +418,7 @@ impl TargetCall<'_> {
         if let Some(signed) = signed.as_ref().filter(|signed| refused(&signed.pass)) {
             parts.credentials.refused(signed.grant, &signed.pass, Some(response.head().headers()));
         }
-        let reader = read::Reader { delivery: &parts.delivery, request, resolved, head, whole_at };
+        let reader = read::ResponseReader { delivery: &parts.delivery, request, resolved, head, whole_at };
         reader.read(response).await
     }
 }
@@ -425,7 +429,7 @@ fn signs_unread(grant: &Grant) -> bool {
 }
 
 /// Tokens are counted here for a provider that answers prompts and has no way to count them.
-fn counts_here(request: &Request, resolved: &Resolved<'_>) -> bool {
+fn counts_here(request: &Request, resolved: &ResolvedTarget<'_>) -> bool {
     let has = |operation| resolved.aim.adapter.endpoint(operation, request.ask.route.dialect).is_some();
     request.ask.route.asked() == Operation::CountTokens && !has(Operation::CountTokens) && has(Operation::Messages)
 }

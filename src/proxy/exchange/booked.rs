@@ -1,7 +1,7 @@
 //! Counts what a provider answered to a line in a batch of its own: limits are charged and a record is written, as if the
 //! line had come by here. Nothing is asked for and nothing refused, since the provider has done its work.
 
-use super::{CallParts, Gate};
+use super::{AdmissionGate, CallParts};
 use crate::batches::BookedAnswer;
 use crate::price_list;
 use crate::proxy::record::{self, AttemptInfo, Tried};
@@ -31,7 +31,7 @@ pub(crate) async fn book(
     let mut record = record::of(request, &request.steps(), Some(routing), Some(tried), 1);
     if let Some(usage) = &booked.usage {
         let late = prices.of(model).is_none().then(|| prices.of(told)).flatten();
-        let mut holds = Gate { parts, request, routing }.unasked(&aim).await;
+        let mut holds = AdmissionGate { parts, request, routing }.unasked(&aim).await;
         if let Some(card) = &late {
             holds.price_at(card.clone(), request.caller.at);
         }

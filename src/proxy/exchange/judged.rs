@@ -3,24 +3,24 @@
 
 mod streams;
 
-use super::attempt::{Attempt, Stopped, Turn};
+use super::attempt::{Attempt, AttemptStop, Turn};
 use crate::cache::Leader;
 use crate::clock;
 use crate::guardrails::{HookNotes, NotedRecord, TargetGuards, transcribed};
-use crate::proxy::call::Resolved;
+use crate::proxy::call::ResolvedTarget;
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::deliver::{Outcome, WholeAnswer, bare_head, media_of, timed_out};
 use crate::proxy::record::{self, Tried};
-use crate::proxy::request::{Content, Request};
+use crate::proxy::request::{Request, RequestContent};
 use crate::proxy::target::Aim;
 use crate::proxy::{hooks, shape};
 use bytes::Bytes;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind};
 use gateway_guardrails::{
-    Content as Texts, Direction, Guardrail, HookResults, Judged as Said, Run, Shape, SoftDenial, Subject, Timing,
-    Verdict, denial, soft_denial,
+    BodyShape, Content as Texts, Direction, Guardrail, GuardrailSubject, HookResults, Judged as Said, Run, SoftDenial,
+    Timing, Verdict, denial, soft_denial,
 };
 use gateway_providers::tap::Tap;
 use http::{HeaderValue, header};
@@ -35,12 +35,12 @@ pub(super) const DENIED: u16 = 446;
 
 /// What is left of a request when guardrails have spoken: its body, and what is to judge the answer.
 pub(super) struct JudgedRequest<'a> {
-    pub(super) content: Cow<'a, Content>,
+    pub(super) content: Cow<'a, RequestContent>,
     pub(super) guarded: Option<Arc<TargetGuards>>,
 }
 
 impl<'a> JudgedRequest<'a> {
-    pub(super) const fn unguarded(content: Cow<'a, Content>) -> Self {
+    pub(super) const fn unguarded(content: Cow<'a, RequestContent>) -> Self {
         Self { content, guarded: None }
     }
 }
@@ -73,7 +73,7 @@ impl<'a> Turn<'a, '_> {
         leaf: &Leaf,
         aim: &Aim,
         attempt: &mut Attempt,
-    ) -> Result<Result<JudgedRequest<'a>, Outcome>, Stopped> {
+    ) -> Result<Result<JudgedRequest<'a>, Outcome>, AttemptStop> {
         let (gate, request) = (self.gate, self.gate.request);
         let search = hooks::GuardSearch {
             guardrails: &gate.parts.guardrails,
@@ -131,7 +131,7 @@ impl<'a> Turn<'a, '_> {
         guarded: &TargetGuards,
         texts: &Texts,
         attempt: &mut Attempt,
-    ) -> Result<Result<Said, Fault>, Stopped> {
+    ) -> Result<Result<Said, Fault>, AttemptStop> {
         if let Some(known) = self.judged.as_ref().filter(|known| known.are_about(guarded, texts.body())) {
             return Ok(Ok(known.said.clone()));
         }
@@ -140,7 +140,7 @@ impl<'a> Turn<'a, '_> {
         let run = Run::begin(&guarded.input, subject.clone(), Timing::Sync, clock::now());
         let asks_outside = !run.is_done() || guarded.input.iter().any(|g| g.actions().is_async);
         if asks_outside {
-            let caller = self.admission.ensure(self.gate).await.map_err(Stopped::Denied)?;
+            let caller = self.admission.ensure(self.gate).await.map_err(AttemptStop::Denied)?;
             attempt.info.limits = caller.standings();
         }
         if let (Some(notes), Some(beside)) =
@@ -199,7 +199,7 @@ impl<'a> Turn<'a, '_> {
     pub(super) async fn judge_answer(
         &mut self,
         guarded: &Arc<TargetGuards>,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         outcome: Outcome,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -231,7 +231,7 @@ impl<'a> Turn<'a, '_> {
     async fn judge_whole(
         &mut self,
         guarded: &TargetGuards,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         mut answer: Box<WholeAnswer>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -271,7 +271,7 @@ impl<'a> Turn<'a, '_> {
         Ok(softened(self.as_asked(resolved, answer), attempt))
     }
 
-    fn judge_beside(&self, guarded: &TargetGuards, subject: Subject, attempt: &mut Attempt) {
+    fn judge_beside(&self, guarded: &TargetGuards, subject: GuardrailSubject, attempt: &mut Attempt) {
         let beside = self.gate.parts.guardrails.judge_beside(guarded, Direction::Output, subject);
         if let (Some(notes), Some(beside)) = (&mut attempt.info.hooks, beside) {
             notes.beside.push(beside);
@@ -279,7 +279,7 @@ impl<'a> Turn<'a, '_> {
     }
 
     /// A whole answer to a client that asked for a stream.
-    fn as_asked(&self, resolved: &Resolved<'_>, mut answer: Box<WholeAnswer>) -> Outcome {
+    fn as_asked(&self, resolved: &ResolvedTarget<'_>, mut answer: Box<WholeAnswer>) -> Outcome {
         let request = self.gate.request;
         if !resolved.content.stream || !hooks::answers_in_events(request.ask.route.operation) || request.ask.route.raw {
             return Outcome::Whole(answer);
@@ -377,7 +377,12 @@ fn is_events(answer: &WholeAnswer) -> bool {
 }
 
 /// What the client of a stream that asks for extras is told of its request before anything else.
-pub(super) fn told_ahead(outcome: Outcome, resolved: &Resolved<'_>, request: &Request, attempt: &Attempt) -> Outcome {
+pub(super) fn told_ahead(
+    outcome: Outcome,
+    resolved: &ResolvedTarget<'_>,
+    request: &Request,
+    attempt: &Attempt,
+) -> Outcome {
     let Outcome::Stream(mut stream) = outcome else { return outcome };
     let results = attempt.info.hooks.as_ref().and_then(|hooks| hooks.results_ahead());
     let (Some(results), false) = (results, resolved.call(request).strict) else { return Outcome::Stream(stream) };
@@ -387,8 +392,8 @@ pub(super) fn told_ahead(outcome: Outcome, resolved: &Resolved<'_>, request: &Re
 }
 
 /// A transcript that is text alone (plain, or subtitles), as the JSON that it would be otherwise.
-fn bare_transcript(shape: Shape, body: &Bytes) -> Option<Bytes> {
-    let text = std::str::from_utf8(body).ok().filter(|_| shape == Shape::Transcript)?;
+fn bare_transcript(shape: BodyShape, body: &Bytes) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok().filter(|_| shape == BodyShape::Transcript)?;
     (!text.trim_start().starts_with('{')).then(|| serde_json::json!({ "text": text }).to_string().into())
 }
 
@@ -398,8 +403,8 @@ fn bared(body: &[u8]) -> Bytes {
     json["text"].as_str().unwrap_or_default().to_owned().into()
 }
 
-pub(super) const fn answers_are_judged(shape: Shape) -> bool {
-    !matches!(shape, Shape::Embeddings | Shape::Area | Shape::Opaque)
+pub(super) const fn answers_are_judged(shape: BodyShape) -> bool {
+    !matches!(shape, BodyShape::Embeddings | BodyShape::Area | BodyShape::Opaque)
 }
 
 fn set_type(answer: &mut WholeAnswer, media: &'static str) {

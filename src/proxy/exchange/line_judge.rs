@@ -13,8 +13,8 @@ use crate::proxy::{hooks, target};
 use bytes::Bytes;
 use gateway_domain::Fault;
 use gateway_guardrails::{
-    Content as Texts, Direction, HookResult, Judged as Said, Run, SoftDenial, Subject, Timing, Verdict, denial,
-    soft_denial, with_results,
+    Content as Texts, Direction, GuardrailSubject, HookResult, Judged as Said, Run, SoftDenial, Timing, Verdict,
+    denial, soft_denial, with_results,
 };
 use http::HeaderMap;
 
@@ -116,13 +116,13 @@ impl<'a> LineJudge<'a> {
         JudgedLine { status, body: with_results(&body, &self.notes.results), is_denied: false }
     }
 
-    async fn said(&self, subject: Subject, side: Direction) -> Said {
+    async fn said(&self, subject: GuardrailSubject, side: Direction) -> Said {
         let list = if side == Direction::Input { &self.guarded.input } else { &self.guarded.output };
         let run = Run::begin(list, subject, Timing::Sync, clock::now());
         self.parts.guardrails.drive(run, self.guarded.moderator.as_deref()).await
     }
 
-    fn look_beside(&mut self, side: Direction, subject: Subject) {
+    fn look_beside(&mut self, side: Direction, subject: GuardrailSubject) {
         self.notes.beside.extend(self.parts.guardrails.judge_beside(&self.guarded, side, subject));
     }
 

@@ -1,8 +1,8 @@
 //! The target of a line that goes up in a batch of the provider's own: how it is asked there, and how its answer reads.
 //! The same as for a request that is made, but that nothing is sent.
 
-use crate::proxy::call::Resolved;
-use crate::proxy::request::{Content, Request};
+use crate::proxy::call::ResolvedTarget;
+use crate::proxy::request::{Request, RequestContent};
 use crate::proxy::routing::Routing;
 use crate::proxy::{shape, target};
 use bytes::Bytes;
@@ -49,12 +49,19 @@ impl<'a> LineTarget<'a> {
         BatchPlace::of(&self.aim.settings)
     }
 
-    fn resolved(&self) -> Result<Resolved<'_>, Fault> {
+    fn resolved(&self) -> Result<ResolvedTarget<'_>, Fault> {
         self.of_content(shape::content(self.request, &self.leaf)?)
     }
 
-    fn of_content<'c>(&'c self, content: Cow<'c, Content>) -> Result<Resolved<'c>, Fault> {
-        Ok(Resolved { leaf: &self.leaf, aim: self.aim.clone(), content, guarded: None, binder: None, keeps: false })
+    fn of_content<'c>(&'c self, content: Cow<'c, RequestContent>) -> Result<ResolvedTarget<'c>, Fault> {
+        Ok(ResolvedTarget {
+            leaf: &self.leaf,
+            aim: self.aim.clone(),
+            content,
+            guarded: None,
+            binder: None,
+            keeps: false,
+        })
     }
 
     /// The line with what the config fills in and sets: what guardrails look at.

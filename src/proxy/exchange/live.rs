@@ -32,7 +32,7 @@ pub(crate) use watch::{CallWatch, WatchSeat, WatchSeats};
 use super::attempt::Attempt;
 use super::{Exchange, Holds};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::deliver::{Delivery, Outcome, Passthrough, passed_head};
+use crate::proxy::deliver::{Delivery, Outcome, PassthroughResponse, passed_head};
 use crate::proxy::handshake;
 use crate::proxy::record::{self, BodyCapture};
 use crate::runtime_config::ConfigHandle;
@@ -106,7 +106,7 @@ impl Exchange<'_> {
         let opened = self.client.head(head, false).await;
         let ended = match opened {
             Ok(()) => {
-                let gate = super::Gate { parts: self.parts, request: self.request, routing: &self.routing };
+                let gate = super::AdmissionGate { parts: self.parts, request: self.request, routing: &self.routing };
                 let session = LiveSession::new(
                     gate,
                     Listener::Client(&mut self.client),
@@ -169,7 +169,7 @@ impl Exchange<'_> {
 }
 
 /// The head by which the session opens towards the client.
-fn opening(passing: &mut Passthrough, client: &HeaderMap) -> Result<Box<ResponseHeader>, Fault> {
+fn opening(passing: &mut PassthroughResponse, client: &HeaderMap) -> Result<Box<ResponseHeader>, Fault> {
     let broken = |why: &'static str| Fault::new(FaultKind::UpstreamBroken, why);
     let mut head = passed_head(passing.response.take_head(), false);
     if head.headers.contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {

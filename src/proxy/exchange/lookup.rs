@@ -1,8 +1,8 @@
 //! The response cache on the way of a request: before limits are asked it is looked up whether a target's answer is known
 //! or on its way. A hit costs no budget and makes no call. Knows no client.
 
-use crate::cache::{AnswerCache, Follower, FollowerEvent, Found, Key, KeyBuilder, Leader};
-use crate::proxy::call::{Prepared, Resolved};
+use crate::cache::{AnswerCache, CacheKey, CacheOutcome, Follower, FollowerEvent, KeyBuilder, Leader};
+use crate::proxy::call::{Prepared, ResolvedTarget};
 use crate::proxy::deliver::{Deadline, Outcome, WholeAnswer, timed_out};
 use crate::proxy::request::Request;
 use crate::proxy::target::{Aim, Credential};
@@ -53,18 +53,18 @@ impl Lookup<'_> {
             && cacheable(request)
     }
 
-    pub(crate) async fn run(self, key: Key) -> CacheLookup {
+    pub(crate) async fn run(self, key: CacheKey) -> CacheLookup {
         let Self { cache, request, leaf, limit } = self;
         let most = request.caller.tenant.org.cache_max_age_s;
         let keep = Duration::from_secs(leaf.cache.map_or(0, |cache| cache.keep(most)).into());
         let fresh = request.ask.headers.cache_refresh;
         let follower = match cache.find(key, keep, fresh, request.now()).await {
-            Found::Hit(entry) => return CacheLookup::answered(Outcome::Cached(entry), CacheStatus::Hit),
-            Found::Leader(leader) => {
+            CacheOutcome::Hit(entry) => return CacheLookup::answered(Outcome::Cached(entry), CacheStatus::Hit),
+            CacheOutcome::Leader(leader) => {
                 let status = if fresh { CacheStatus::Refresh } else { CacheStatus::Miss };
                 return CacheLookup::to_be_called(leader, status);
             }
-            Found::Follower(follower) => follower,
+            CacheOutcome::Follower(follower) => follower,
         };
         let joined = match limit {
             None => join(follower).await,
@@ -122,7 +122,7 @@ fn makes_something(segment: &str) -> bool {
 
 /// Never shared across tenants or credentials; beside the body that goes up, everything that shapes what comes
 /// down. Signatures and dates are left out: they are made anew for each call from what is already in.
-pub(crate) fn key(request: &Request, resolved: &Resolved<'_>, prepared: &Prepared) -> Key {
+pub(crate) fn key(request: &Request, resolved: &ResolvedTarget<'_>, prepared: &Prepared) -> CacheKey {
     let (tenant, route, aim) = (&request.caller.tenant, &request.ask.route, &resolved.aim);
     let call = resolved.call(request);
     let mut key = KeyBuilder::new();

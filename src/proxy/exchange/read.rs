@@ -4,10 +4,10 @@
 use super::{passed, runs, trained};
 use crate::guardrails::TargetGuards;
 use crate::proxy::body::Permit;
-use crate::proxy::call::{Resolved, raw_call};
+use crate::proxy::call::{ResolvedTarget, raw_call};
 use crate::proxy::deliver::{
-    Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, Passthrough, Piece, Source, SourceEvent, Translated,
-    WholeAnswer, fallen, is_json, media_of, passed_head,
+    Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, PassthroughResponse, Piece, Source, SourceEvent,
+    TranslatedSource, WholeAnswer, fallen, is_json, media_of, passed_head,
 };
 use crate::proxy::head::HeadPlan;
 use crate::proxy::hooks::answers_in_events;
@@ -49,10 +49,10 @@ fn no_answer(status: u16, request: &Request) -> Option<String> {
     }
 }
 
-pub(crate) struct Reader<'a> {
+pub(crate) struct ResponseReader<'a> {
     pub(crate) delivery: &'a DeliveryParts,
     pub(crate) request: &'a Request,
-    pub(crate) resolved: &'a Resolved<'a>,
+    pub(crate) resolved: &'a ResolvedTarget<'a>,
     /// What went up.
     pub(crate) head: &'a HeadPlan,
     /// When all of the answer was there, if it is read to its end.
@@ -65,7 +65,7 @@ async fn settled(binder: Arc<Binder>, answer: Box<WholeAnswer>) -> Outcome {
     Outcome::Whole(answer)
 }
 
-impl Reader<'_> {
+impl ResponseReader<'_> {
     pub(crate) async fn read(self, response: Response) -> Outcome {
         let status = response.status();
         let route = &self.request.ask.route;
@@ -125,7 +125,13 @@ impl Reader<'_> {
 
     fn pass(&self, response: Response) -> Outcome {
         let meter = Meter::new(Raw(self.resolved.aim.adapter), self.request, response.head(), &self.delivery.budget);
-        Outcome::Passthrough(Box::new(Passthrough { response, meter, until: None, status: None, location: None }))
+        Outcome::Passthrough(Box::new(PassthroughResponse {
+            response,
+            meter,
+            until: None,
+            status: None,
+            location: None,
+        }))
     }
 
     /// Guardrails decide on this answer.
@@ -339,11 +345,11 @@ impl Reader<'_> {
             None => translator,
         };
         let translator = Accounted::new(translator, &self.delivery.budget, dialect);
-        let source = Translated { response, translator, dialect, aborted: false, judge: None };
-        let mut held = Held {
+        let source = TranslatedSource { response, translator, dialect, aborted: false, judge: None };
+        let mut held = HeldStream {
             source,
             head,
-            pieces: Pieces::default(),
+            pieces: HeldBuffer::default(),
             texts: self.resolved.guarded.is_some().then(Vec::new),
             capture: BodyCapture::new(self.request.caller.keep, &self.delivery.budget),
         };
@@ -382,16 +388,16 @@ fn broken(why: &str) -> Outcome {
 }
 
 /// A stream that is held back.
-struct Held {
-    source: Translated,
+struct HeldStream {
+    source: TranslatedSource,
     head: Box<ResponseHeader>,
-    pieces: Pieces,
+    pieces: HeldBuffer,
     /// Where texts stand in them; `None`: nobody asks.
     texts: Option<Vec<TextPlace>>,
     capture: BodyCapture,
 }
 
-impl Held {
+impl HeldStream {
     /// Notes where texts stand in the piece that comes next.
     fn note_texts(&mut self) {
         let Some(texts) = &mut self.texts else { return };
@@ -405,7 +411,8 @@ impl Held {
     }
 
     fn begun(self, ended: bool) -> Outcome {
-        let Self { source: Translated { response, translator, aborted, .. }, head, pieces, texts, capture } = self;
+        let Self { source: TranslatedSource { response, translator, aborted, .. }, head, pieces, texts, capture } =
+            self;
         Outcome::Stream(Box::new(BegunStream {
             head,
             response,
@@ -435,12 +442,12 @@ impl Held {
 
 /// What is held back; the common case of one piece is not copied.
 #[derive(Default)]
-struct Pieces {
+struct HeldBuffer {
     first: Bytes,
     rest: BytesMut,
 }
 
-impl Pieces {
+impl HeldBuffer {
     fn len(&self) -> usize {
         self.first.len() + self.rest.len()
     }
@@ -465,7 +472,7 @@ mod tests {
     #[test]
     fn one_held_piece_is_not_copied() {
         let piece = Bytes::from_static(b"data: 1\n\n");
-        let mut pieces = Pieces::default();
+        let mut pieces = HeldBuffer::default();
         pieces.add(Bytes::new());
         pieces.add(piece.clone());
         assert_eq!(pieces.len(), piece.len());
@@ -474,7 +481,7 @@ mod tests {
 
     #[test]
     fn held_pieces_keep_their_order() {
-        let mut pieces = Pieces::default();
+        let mut pieces = HeldBuffer::default();
         for piece in ["a", "", "b", "c"] {
             pieces.add(Bytes::from_static(piece.as_bytes()));
         }

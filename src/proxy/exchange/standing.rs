@@ -2,11 +2,11 @@
 //! nothing.
 
 use super::CallParts;
-use super::admission::Gate;
+use super::admission::AdmissionGate;
 use crate::proxy::request::Request;
 use crate::proxy::routing::Routing;
 use crate::proxy::target::Aim;
-use gateway_domain::counters::{Answer, Measured};
+use gateway_domain::counters::{LimitDecision, Measured};
 use gateway_domain::resource::budget::{Amount, Spend};
 use gateway_policies::Hold;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// How the limits of the caller stand, or of a target (`aim`). `left` is null where no counter can tell it now.
 pub(crate) async fn limits(parts: &CallParts, request: &Request, routing: &Routing, aim: Option<&Aim>) -> Vec<Value> {
     let now = request.now();
-    let gate = Gate { parts, request, routing };
+    let gate = AdmissionGate { parts, request, routing };
     let mut wants = match aim {
         None => gate.of_caller(),
         Some(aim) => gate.of_target(aim, &Hold::default()),
@@ -27,8 +27,8 @@ pub(crate) async fn limits(parts: &CallParts, request: &Request, routing: &Routi
         let whose = wants.whose(index.map(|index| &**index), at).map(|name| name.to_string());
         let ask = &mut wants.asks()[at..=at];
         let verdict = match parts.counters.reserve(ask, now, request.caller.waited.so_far()) {
-            Answer::Now(verdict) => verdict,
-            Answer::Later(verdict) => request.caller.waited.during(verdict).await,
+            LimitDecision::Now(verdict) => verdict,
+            LimitDecision::Later(verdict) => request.caller.waited.during(verdict).await,
         };
         let ask = &wants.asks()[at];
         let left = match verdict {

@@ -32,11 +32,11 @@ impl UnpricedCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Shape;
+    use crate::metrics::MetricsOptions;
 
     #[test]
     fn names_are_bounded() {
-        let calls = UnpricedCalls::new(Metrics::new(Shape::default()).expect("metrics"));
+        let calls = UnpricedCalls::new(Metrics::new(MetricsOptions::default()).expect("metrics"));
         for n in 0..MOST + 10 {
             calls.saw("openai", Some(&format!("m{n}")));
         }

@@ -4,7 +4,7 @@ use crate::batches::LineGuest;
 use crate::clock;
 use crate::in_flight::InFlightGuard;
 use crate::proxy::admission_guard::ConcurrencySlot;
-use crate::proxy::body::{Budget, Permit};
+use crate::proxy::body::{BufferBudget, Permit};
 use crate::proxy::mcp::LegacyAsk;
 use crate::proxy::record::PendingRecords;
 use gateway_domain::Timestamp;
@@ -28,7 +28,7 @@ pub(crate) struct Ctx {
 }
 
 impl Ctx {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(budget: &Arc<BufferBudget>) -> Self {
         Self {
             started: Instant::now(),
             at: clock::now(),

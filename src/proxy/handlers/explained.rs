@@ -16,7 +16,7 @@ use gateway_domain::config::Leaf;
 use gateway_domain::config::prospects::Prospect;
 use gateway_domain::price::price;
 use gateway_domain::{Fault, Operation, Usage};
-use gateway_guardrails::definition::Entry;
+use gateway_guardrails::definition::ListedGuardrail;
 use pingora::proxy::Session;
 use serde_json::{Value, json};
 
@@ -184,8 +184,8 @@ fn guards(request: &Request, routing: &Routing, leaf: &Leaf) -> Value {
     let side = |place: Option<usize>, defaults: Option<&[DefaultGuardrail]>| {
         let list = place.and_then(|place| routing.guards.as_ref()?.at(place));
         let own = list.into_iter().flat_map(|list| &list.entries).map(|entry| match entry {
-            Entry::Saved(name) => json!({ "guardrail": name, "by": "config" }),
-            Entry::Inline(inline) => {
+            ListedGuardrail::Saved(name) => json!({ "guardrail": name, "by": "config" }),
+            ListedGuardrail::Inline(inline) => {
                 let checks: Vec<&str> = inline.checks().iter().map(|check| check.id()).collect();
                 json!({ "checks": checks, "by": "config" })
             }

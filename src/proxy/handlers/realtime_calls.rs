@@ -10,7 +10,7 @@ use crate::proxy::exchange::Exchange;
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::hooks::{self, GuardSearch};
 use crate::proxy::refused::Refused;
-use crate::proxy::request::{AskedFor, Content, Request};
+use crate::proxy::request::{AskedFor, Request, RequestContent};
 use crate::proxy::routing::Routing;
 use crate::proxy::short_keys::permit_models;
 use crate::proxy::target::resolve;
@@ -111,10 +111,10 @@ async fn take(request: &mut Request, media: Option<&str>, body: &Bytes) -> Resul
     let at = AskedCall { tail: route.tail(), query: route.query.as_deref(), first_event: first_event.as_deref() };
     let (ask, json) = CallAsk::read(at, media, body)?;
     let found = match json.is_empty() {
-        true => Content::default(),
+        true => RequestContent::default(),
         false => look(&json, Operation::RealtimeCall).await?,
     };
-    request.ask.content = Content { bytes: json, ..found };
+    request.ask.content = RequestContent { bytes: json, ..found };
     request.ask.call = Some(Box::new(ask));
     request.ask.first_event = None;
     Ok(())

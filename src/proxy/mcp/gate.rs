@@ -2,7 +2,7 @@
 
 use crate::proxy::exchange::CallParts;
 use crate::proxy::request::{Request, Tenant};
-use gateway_domain::counters::Answer;
+use gateway_domain::counters::LimitDecision;
 use gateway_domain::ports::Holder;
 use gateway_domain::{Fault, FaultKind, NanoUsd, Operation, Timestamp};
 use gateway_policies::{Estimate, Hold, LimitHolder, ReservationRequest, Stage, Subject};
@@ -68,8 +68,8 @@ pub(in crate::proxy) async fn admit(
         wants.measure(&estimate, Some(&|_, _| price));
     }
     let verdict = match calls.counters.reserve(wants.asks(), now, request.caller.waited.so_far()) {
-        Answer::Now(verdict) => verdict,
-        Answer::Later(verdict) => request.caller.waited.during(verdict).await,
+        LimitDecision::Now(verdict) => verdict,
+        LimitDecision::Later(verdict) => request.caller.waited.during(verdict).await,
     };
     match verdict {
         Ok(()) => Ok(wants.granted(Stage::Tool, &calls.counters, estimate)),

@@ -8,7 +8,7 @@ use crate::proxy::hooks::{moderator, room, unknown};
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::text_guard::TextGuard;
 use gateway_domain::{Fault, Operation};
-use gateway_guardrails::{Facts, Guardrail, Shape};
+use gateway_guardrails::{BodyShape, Facts, Guardrail};
 use gateway_mcp::RawObject;
 use serde_json::json;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(in crate::proxy) async fn guard(
         input,
         output,
         digest: Vec::new(),
-        shape: Shape::Chat,
+        shape: BodyShape::Chat,
         facts: Arc::new(facts),
         request: None,
         request_is_transformed: false,

@@ -2,7 +2,7 @@
 //! end comes, and as many of them may be open as there are streams. Knows no protocol beyond events; what is small is not
 //! counted.
 
-use crate::proxy::body::{Budget, Permit};
+use crate::proxy::body::{BufferBudget, Permit};
 use gateway_mcp::RpcError;
 use gateway_mcp::sse::{EventTooLong, McpEvent, McpEvents};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ const MOST_FREE: usize = 64 * 1024;
 
 pub(in crate::proxy) struct HeardEvents {
     events: McpEvents,
-    budget: Arc<Budget>,
+    budget: Arc<BufferBudget>,
     held: Option<Permit>,
 }
 
 impl HeardEvents {
-    pub(in crate::proxy) fn new(budget: &Arc<Budget>) -> Self {
+    pub(in crate::proxy) fn new(budget: &Arc<BufferBudget>) -> Self {
         Self { events: McpEvents::default(), budget: budget.clone(), held: None }
     }
 
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn an_event_without_an_end_counts_and_is_given_back() {
-        let budget = Budget::new(1 << 20, 1 << 20);
+        let budget = BufferBudget::new(1 << 20, 1 << 20);
         let mut events = HeardEvents::new(&budget);
         events.push(&[b"data: ".as_slice(), &vec![b'x'; MOST_FREE]].concat()).expect("room");
         assert_eq!(budget.held(), MOST_FREE + 6);

@@ -4,7 +4,7 @@ use crate::guardrails::HookNotes;
 use crate::proxy::request::Request;
 use crate::proxy::target::TargetPrices;
 use gateway_domain::catalog::EndedService;
-use gateway_domain::counters::Standings;
+use gateway_domain::counters::RateLimitStandings;
 use gateway_domain::price::PriceCard;
 use gateway_domain::record::CacheStatus;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) struct AttemptInfo {
     pub(crate) request_bytes: u64,
     pub(crate) stream: bool,
     /// How the tightest limits stand that the request was held to.
-    pub(crate) limits: Standings,
+    pub(crate) limits: RateLimitStandings,
     /// `None` where no guardrail had a word.
     pub(crate) hooks: Option<Box<HookNotes>>,
 }

@@ -2,7 +2,7 @@
 //! their secrets taken out, of those calls that the policy of capture names.
 //! Knows nothing of what becomes of it: the writer joins, masks and stores.
 
-use crate::proxy::body::{Budget, Permit};
+use crate::proxy::body::{BufferBudget, Permit};
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::head::HeadPlan;
 use crate::proxy::headers::suffix_of;
@@ -10,8 +10,8 @@ use crate::proxy::request::Request;
 use crate::proxy::settings::ProxySettings;
 use bytes::Bytes;
 use gateway_domain::Secret;
-use gateway_domain::record::{Bodies, Body, Held, LogRecord, Message, mask};
-use gateway_providers::Pieces;
+use gateway_domain::record::{Bodies, BodyLease, LogRecord, RecordedBody, RecordedMessage, mask};
+use gateway_providers::BodyPieces;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use pingora::proxy::Session;
 use std::sync::Arc;
@@ -21,32 +21,32 @@ const GRANT: usize = 16 * 1024;
 
 /// What went to the provider.
 #[derive(Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     /// `https` or `http`.
     pub(crate) scheme: &'static str,
     pub(crate) head: HeadPlan,
-    pub(crate) body: Pieces,
+    pub(crate) body: BodyPieces,
 }
 
 /// The two sides of an answer as they go past. Without a [`CapturePolicy`] it takes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct BodyCapture {
     on: bool,
-    received: Body,
-    sent: Body,
+    received: RecordedBody,
+    sent: RecordedBody,
     permit: Option<Permit>,
     granted: usize,
 }
 
 impl BodyCapture {
-    pub(crate) fn new(policy: CapturePolicy, budget: &Arc<Budget>) -> Self {
+    pub(crate) fn new(policy: CapturePolicy, budget: &Arc<BufferBudget>) -> Self {
         let on = policy != CapturePolicy::Nothing;
         Self { on, permit: on.then(|| Permit::new(budget)), ..Self::default() }
     }
 
     /// An answer that went past without being looked at.
     pub(crate) fn unseen(length: u64) -> Self {
-        Self { sent: Body::unseen(length), ..Self::default() }
+        Self { sent: RecordedBody::unseen(length), ..Self::default() }
     }
 
     /// Keeps a piece that came from the provider.
@@ -80,7 +80,7 @@ impl BodyCapture {
         if !self.on {
             return false;
         }
-        let kept = self.received.kept() + self.sent.kept() + piece.len().min(Body::MOST);
+        let kept = self.received.kept() + self.sent.kept() + piece.len().min(RecordedBody::MOST);
         if kept > self.granted {
             let wanted = kept.next_multiple_of(GRANT);
             self.on = self.permit.as_mut().is_some_and(|p| p.spare(wanted));
@@ -99,10 +99,10 @@ pub(crate) struct Received<'a> {
 /// Everything that a record may keep of its call, once the call is over.
 pub(crate) struct RecordBodies<'a> {
     pub(crate) settings: &'a ProxySettings,
-    pub(crate) budget: &'a Arc<Budget>,
+    pub(crate) budget: &'a Arc<BufferBudget>,
     pub(crate) session: &'a Session,
     pub(crate) request: &'a Request,
-    pub(crate) sent: Option<&'a Sent>,
+    pub(crate) sent: Option<&'a SentRequest>,
     /// The request's body where a guardrail changed it: what it took out is not kept.
     pub(crate) rewritten: Option<&'a Bytes>,
 }
@@ -119,9 +119,9 @@ impl RecordBodies<'_> {
         let theirs = self.sent.filter(|_| capture.received.length() > 0).map(|_| {
             let own = |name: &str| suffix_of(name, &self.settings.header_alias).is_some();
             let headers = headers.iter().filter(|(n, _)| !own(n)).cloned().collect();
-            Message { status, headers, body: capture.received, ..Message::default() }
+            RecordedMessage { status, headers, body: capture.received, ..RecordedMessage::default() }
         });
-        let response = Message { status, headers, body: capture.sent, ..Message::default() };
+        let response = RecordedMessage { status, headers, body: capture.sent, ..RecordedMessage::default() };
         record.bodies = self.keep(theirs, Some(response), capture.permit);
     }
 
@@ -130,30 +130,30 @@ impl RecordBodies<'_> {
         if !self.request.caller.keep.wants(record) {
             return;
         }
-        let received = received.map(|answer| Message {
+        let received = received.map(|answer| RecordedMessage {
             status: record.status,
             headers: self.headers(answer.headers),
-            body: Body::of(answer.body),
-            ..Message::default()
+            body: RecordedBody::of(answer.body),
+            ..RecordedMessage::default()
         });
         record.bodies = self.keep(received, None, None);
     }
 
     fn keep(
         &self,
-        received: Option<Message>,
-        response: Option<Message>,
+        received: Option<RecordedMessage>,
+        response: Option<RecordedMessage>,
         permit: Option<Permit>,
     ) -> Option<Box<Bodies>> {
         let request = self.request;
         let client = &self.session.req_header().headers;
         let mut bodies = Box::new(Bodies {
-            request: Message {
+            request: RecordedMessage {
                 method: request.ask.method.as_str().to_owned(),
                 url: mask::url(&request.ask.route.path, request.ask.route.query.as_deref()),
                 headers: self.headers(client),
                 body: self.asked(),
-                ..Message::default()
+                ..RecordedMessage::default()
             },
             received,
             response,
@@ -163,44 +163,44 @@ impl RecordBodies<'_> {
         bodies.sent = self.sent.map(|sent| self.forwarded(sent, &mut bodies.secrets));
         let mut permit = permit.unwrap_or_else(|| Permit::new(self.budget));
         permit.spare(bodies.kept()).then(|| {
-            bodies.held = Held::new(permit);
+            bodies.held = BodyLease::new(permit);
             bodies
         })
     }
 
     /// A relayed body went past unseen.
-    fn asked(&self) -> Body {
+    fn asked(&self) -> RecordedBody {
         let content = &self.request.ask.content;
         if let Some(rewritten) = self.rewritten {
-            return Body::of(rewritten);
+            return RecordedBody::of(rewritten);
         }
         if content.form.is_some() {
-            return Body::unseen(content.bytes.len() as u64);
+            return RecordedBody::unseen(content.bytes.len() as u64);
         }
         if content.unread && content.bytes.is_empty() {
-            return Body::unseen(self.session.body_bytes_read() as u64);
+            return RecordedBody::unseen(self.session.body_bytes_read() as u64);
         }
-        Body::of(&content.bytes)
+        RecordedBody::of(&content.bytes)
     }
 
-    fn forwarded(&self, sent: &Sent, known: &mut Vec<Secret<String>>) -> Message {
+    fn forwarded(&self, sent: &SentRequest, known: &mut Vec<Secret<String>>) -> RecordedMessage {
         let head = sent.head.request();
         known.extend(secrets(head.headers()));
         let host = head.get(&header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
         let (path, query) =
             head.path().split_once('?').map_or((head.path(), None), |(path, query)| (path, Some(query)));
-        let mut body = Body::default();
+        let mut body = RecordedBody::default();
         match self.request.ask.content.form {
             // Files of clients are not kept.
-            Some(_) => body = Body::unseen(sent.body.len() as u64),
+            Some(_) => body = RecordedBody::unseen(sent.body.len() as u64),
             None => sent.body.iter().for_each(|piece| body.add(piece)),
         }
-        Message {
+        RecordedMessage {
             method: head.method().as_str().to_owned(),
             url: format!("{}://{host}{}", sent.scheme, mask::url(path, query)),
             headers: self.headers(head.headers()),
             body,
-            ..Message::default()
+            ..RecordedMessage::default()
         }
     }
 

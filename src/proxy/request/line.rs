@@ -1,7 +1,7 @@
 //! A line of a file as a request of its own: asked by whoever sent the file, with the same headers. For translators and
 //! for what is counted; nothing is sent for it by itself.
 
-use super::{AskedFor, Caller, Content, LastLook, RawNames, Request, Route, Waited};
+use super::{AskedFor, Caller, LastLook, RawNames, Request, RequestContent, Route, Waited};
 use crate::proxy::capture_policy::CapturePolicy;
 use http::Method;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ pub(crate) struct LineMark<'a> {
 }
 
 impl Request {
-    pub(crate) fn line(&self, route: &Route, content: Content, mark: LineMark<'_>) -> Self {
+    pub(crate) fn line(&self, route: &Route, content: RequestContent, mark: LineMark<'_>) -> Self {
         let (caller, ask) = (&self.caller, &self.ask);
         let mut metadata = caller.metadata.clone();
         for (name, value) in mark.metadata {

@@ -5,7 +5,7 @@ use super::owner;
 use crate::kept_responses::{KeptResponse, KeptResponses, ResponseOwner};
 use crate::proxy::body::Permit;
 use crate::proxy::content::look;
-use crate::proxy::request::{Content, Request};
+use crate::proxy::request::{Request, RequestContent};
 use ahash::AHashMap;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
@@ -101,7 +101,7 @@ pub(crate) async fn recall(parts: Recalled<'_>, request: &mut Request) -> Result
     let bytes = written.map_err(|e| Fault::new(FaultKind::BadBody, format!("The request body is no JSON: {e}")))?;
     held.grow_to(body.len() + bytes.len())?;
     let found = look(&bytes, request.ask.route.asked()).await?;
-    request.ask.content = Content { unread: found.unread, waited_us: content.waited_us, bytes, ..found };
+    request.ask.content = RequestContent { unread: found.unread, waited_us: content.waited_us, bytes, ..found };
     request.ask.continues = before;
     Ok(())
 }

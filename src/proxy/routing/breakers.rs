@@ -2,12 +2,12 @@
 //! kept here, by what the config is and whose: an edit of a saved config keeps those of targets that stay, and a config
 //! that two tenants send alike has breakers for each. Bounded in bytes; a config long unused begins anew.
 
-use super::{Chosen, Request};
+use super::{ChosenConfig, Request};
 use gateway_domain::WorkspaceId;
-use gateway_domain::config::breaker::State;
+use gateway_domain::config::breaker::BreakerStatus;
 use gateway_domain::config::{BreakerSet, Breakers, Config};
 use gateway_domain::id::ConfigId;
-use gateway_domain::snapshot::SavedConfig;
+use gateway_domain::snapshot::ConfigEntry;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::hash::Hash;
@@ -47,7 +47,7 @@ impl Default for BreakerStates {
 
 impl BreakerStates {
     /// The breakers of the config that was chosen for a request; `None` for one without any, as most are.
-    pub(super) fn of(&self, chosen: &Chosen, request: &Request) -> Option<Breakers> {
+    pub(super) fn of(&self, chosen: &ChosenConfig, request: &Request) -> Option<Breakers> {
         if chosen.config.guarded().is_empty() {
             return None;
         }
@@ -62,7 +62,7 @@ impl BreakerStates {
     }
 
     /// How the targets of a saved config stand that have a breaker.
-    pub(crate) fn states(&self, saved: &SavedConfig, now_ms: i64) -> Vec<State> {
+    pub(crate) fn states(&self, saved: &ConfigEntry, now_ms: i64) -> Vec<BreakerStatus> {
         let known = self.saved.peek(&saved.id);
         let set = known.map_or_else(|| BreakerSet::new(&saved.config), |known| known.carried(&saved.config));
         set.all().iter().map(|breaker| breaker.state(now_ms)).collect()

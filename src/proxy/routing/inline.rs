@@ -220,7 +220,7 @@ fn compile(text: &str, trusted: &Trusted) -> CompiledInline {
     let context = Context { known_provider: &known, trusted, open: &open, saved: false };
     match config::compile(&value, &context) {
         Ok(config) => CompiledInline::Config(Arc::new(config)),
-        Err(problems) => CompiledInline::Refused(problems.iter().map(config::Problem::line).collect()),
+        Err(problems) => CompiledInline::Refused(problems.iter().map(config::ConfigProblem::line).collect()),
     }
 }
 

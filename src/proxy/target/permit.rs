@@ -2,7 +2,7 @@
 //! held to. Both know the model by all its names, and refuse a call that names none where it could be any.
 
 use crate::proxy::request::Request;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::snapshot::Upstream;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::Adapter;
@@ -11,7 +11,7 @@ use gateway_providers::Adapter;
 #[derive(Clone, Copy)]
 pub(super) struct WantedModel<'a> {
     pub(super) adapter: &'static dyn Adapter,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a CloudSettings,
     /// Slug of the managed provider, or empty.
     pub(super) provider: &'a str,
     pub(super) model: Option<&'a str>,

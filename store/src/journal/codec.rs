@@ -2,7 +2,7 @@
 //! stand at the end: an older one leaves them, and in older records they read as absent.
 
 use crate::logs::columns::{encode, read};
-use crate::logs::field::{Sink, Source, from_json, json};
+use crate::logs::field::{FieldSink, FieldSource, from_json, json};
 use gateway_domain::record::LogRecord;
 use sqlx::Error;
 use uuid::Uuid;
@@ -38,7 +38,7 @@ impl Bytes<'_> {
     }
 }
 
-impl<'r> Sink<'r> for Bytes<'_> {
+impl<'r> FieldSink<'r> for Bytes<'_> {
     fn text(&mut self, text: Option<&'r str>) {
         self.opt(text);
     }
@@ -89,7 +89,7 @@ fn short() -> Error {
     Error::Decode("a journal record ends early".into())
 }
 
-impl Source for RecordFields<'_> {
+impl FieldSource for RecordFields<'_> {
     fn text(&mut self) -> Result<&str, Error> {
         Ok(self.opt_text()?.unwrap_or_default())
     }

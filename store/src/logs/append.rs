@@ -3,9 +3,9 @@
 
 mod sqlite;
 
-use super::columns::{COLUMNS, Kind, encode};
+use super::columns::{COLUMNS, ColumnKind, encode};
 use super::copy::CopyRows;
-use super::field::{Sink, from_json, json};
+use super::field::{FieldSink, from_json, json};
 use super::rollup::Rollups;
 use super::shape::Table;
 use crate::database::Database;
@@ -23,9 +23,9 @@ use uuid::Uuid;
 
 /// One array per column: the text is the same for any number of rows.
 static POSTGRES: LazyLock<String> = LazyLock::new(|| {
-    let array = |(at, (_, kind)): (usize, &(&str, Kind))| match kind {
-        Kind::Text => format!("${}::TEXT[]", at + 1),
-        Kind::Int => format!("${}::BIGINT[]", at + 1),
+    let array = |(at, (_, kind)): (usize, &(&str, ColumnKind))| match kind {
+        ColumnKind::Text => format!("${}::TEXT[]", at + 1),
+        ColumnKind::Int => format!("${}::BIGINT[]", at + 1),
     };
     let arrays: Vec<_> = COLUMNS.iter().enumerate().map(array).collect();
     format!(
@@ -163,9 +163,9 @@ struct Arrays<'r> {
 
 impl<'r> Arrays<'r> {
     fn with_capacity(rows: usize) -> Self {
-        let column = |(_, kind): &(&str, Kind)| match kind {
-            Kind::Text => Array::Text(Vec::with_capacity(rows)),
-            Kind::Int => Array::Int(Vec::with_capacity(rows)),
+        let column = |(_, kind): &(&str, ColumnKind)| match kind {
+            ColumnKind::Text => Array::Text(Vec::with_capacity(rows)),
+            ColumnKind::Int => Array::Int(Vec::with_capacity(rows)),
         };
         Self { columns: COLUMNS.iter().map(column).collect(), next: 0 }
     }
@@ -183,7 +183,7 @@ impl<'r> Arrays<'r> {
     }
 }
 
-impl<'r> Sink<'r> for Arrays<'r> {
+impl<'r> FieldSink<'r> for Arrays<'r> {
     fn text(&mut self, text: Option<&'r str>) {
         self.push(text.map(without_zero));
     }

@@ -21,7 +21,7 @@ use super::field::from_json;
 use super::query::{filter, slice, unpriced_values};
 use super::sums::{all_of, is_in_rollups};
 use crate::configs::workspace_value;
-use crate::database::Options;
+use crate::database::DatabaseOptions;
 use crate::filter::Filter;
 use crate::session::Value;
 use gateway_domain::Timestamp;
@@ -81,7 +81,7 @@ fn version() -> u64 {
 
 impl ColumnStore {
     /// The server may be away: tables are looked at when it is first needed.
-    pub fn open(url: &ColumnsUrl, options: &Options) -> Result<Self, BadColumnsUrl> {
+    pub fn open(url: &ColumnsUrl, options: &DatabaseOptions) -> Result<Self, BadColumnsUrl> {
         Ok(Self { link: ServerLink::open(url, options)?, shaped: Mutex::new(false) })
     }
 

@@ -3,22 +3,22 @@
 //! A new field is a row at the end: tables are given what they lack, so there is no migration to write.
 
 use super::detail::{detail_json, told_detail};
-use super::field::{Clipped, Json, Sink, Source, StoredAs, StoredField, TokenTotal};
-use crate::session::Row;
+use super::field::{Clipped, FieldSink, FieldSource, Json, StoredAs, StoredField, TokenTotal};
+use crate::session::DatabaseRow;
 use gateway_domain::record::{LogRecord, RecordedOperation};
 use sqlx::Error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Text,
     Int,
 }
 
-const fn kind<T: StoredField>(_: fn(&LogRecord) -> &T) -> Kind {
+const fn kind<T: StoredField>(_: fn(&LogRecord) -> &T) -> ColumnKind {
     T::KIND
 }
 
-const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> Kind {
+const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> ColumnKind {
     F::KIND
 }
 
@@ -27,10 +27,10 @@ const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> Kind {
 /// `name = llm? field` is what only calls of models have: of other records it is what a call of a model says of which nothing
 /// is known. What those have instead is `detail`. Of which kind a record is its `operation` says, which stands before both.
 macro_rules! columns {
-    (@kind operation) => { Kind::Text };
-    (@kind detail) => { Kind::Text };
-    (@kind usage? $class:ident) => { Kind::Int };
-    (@kind usage? $class:ident as $form:ty) => { Kind::Text };
+    (@kind operation) => { ColumnKind::Text };
+    (@kind detail) => { ColumnKind::Text };
+    (@kind usage? $class:ident) => { ColumnKind::Int };
+    (@kind usage? $class:ident as $form:ty) => { ColumnKind::Text };
     (@kind llm? $field:ident as $form:ty) => { kind_in::<_, $form>(|r| &r.llm_or_none().$field) };
     (@kind llm? $field:ident) => { kind(|r| &r.llm_or_none().$field) };
     (@kind $($field:ident).+ as $form:ty) => { kind_in::<_, $form>(|r| &r.$($field).+) };
@@ -91,14 +91,14 @@ macro_rules! columns {
     };
     (@take $record:ident $source:ident $($field:ident).+) => { $record.$($field).+ = StoredField::take($source)? };
     ($($name:literal = { $($row:tt)+ })+) => {
-        pub(crate) const COLUMNS: &[(&str, Kind)] = &[$(($name, columns!(@kind $($row)+))),+];
+        pub(crate) const COLUMNS: &[(&str, ColumnKind)] = &[$(($name, columns!(@kind $($row)+))),+];
 
         /// All but what is kept of messages, which lies elsewhere.
-        pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl Sink<'r>) {
+        pub(crate) fn encode<'r>(record: &'r LogRecord, sink: &mut impl FieldSink<'r>) {
             $(columns!(@put record sink $($row)+);)+
         }
 
-        pub(crate) fn read(source: &mut impl Source) -> Result<LogRecord, Error> {
+        pub(crate) fn read(source: &mut impl FieldSource) -> Result<LogRecord, Error> {
             let mut record = LogRecord::blank();
             $(columns!(@take record source $($row)+);)+
             Ok(record)
@@ -169,7 +169,7 @@ columns! {
     "detail" = { detail }
 }
 
-pub(super) fn decode(row: &Row) -> Result<LogRecord, Error> {
+pub(super) fn decode(row: &DatabaseRow) -> Result<LogRecord, Error> {
     read(&mut row.columns())
 }
 

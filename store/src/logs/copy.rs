@@ -3,7 +3,7 @@
 
 use super::append::without_zero;
 use super::columns::COLUMNS;
-use super::field::Sink;
+use super::field::FieldSink;
 use uuid::Uuid;
 
 pub(super) struct CopyRows(Vec<u8>);
@@ -35,7 +35,7 @@ impl CopyRows {
     }
 }
 
-impl<'r> Sink<'r> for CopyRows {
+impl<'r> FieldSink<'r> for CopyRows {
     fn text(&mut self, text: Option<&'r str>) {
         self.value(text.map(without_zero).as_deref().map(str::as_bytes));
     }

@@ -1,6 +1,6 @@
 //! How each type that a record is made of is written to a column and read back. Knows no column's name and no engine.
 
-use super::columns::Kind;
+use super::columns::ColumnKind;
 use super::label::label;
 use crate::configs::narrow;
 use crate::session::Columns;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Takes a record's values from left to right.
-pub(crate) trait Sink<'r> {
+pub(crate) trait FieldSink<'r> {
     fn text(&mut self, text: Option<&'r str>);
     fn made(&mut self, text: Option<String>);
     fn id(&mut self, id: Option<Uuid>);
@@ -25,7 +25,7 @@ pub(crate) trait Sink<'r> {
 }
 
 /// Gives a record's values back from left to right.
-pub(crate) trait Source {
+pub(crate) trait FieldSource {
     fn text(&mut self) -> Result<&str, Error>;
     fn opt_text(&mut self) -> Result<Option<&str>, Error>;
     fn int(&mut self) -> Result<i64, Error>;
@@ -38,7 +38,7 @@ pub(crate) trait Source {
 }
 
 /// Columns that were added later are absent in older rows.
-impl Source for Columns<'_> {
+impl FieldSource for Columns<'_> {
     fn text(&mut self) -> Result<&str, Error> {
         Ok(Columns::opt_text(self)?.unwrap_or_default())
     }
@@ -62,28 +62,28 @@ impl Source for Columns<'_> {
 
 /// A value that lies in one column. What is absent in an older row reads as the empty value of its type.
 pub(crate) trait StoredField: Sized {
-    const KIND: Kind;
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>);
-    fn take(source: &mut impl Source) -> Result<Self, Error>;
+    const KIND: ColumnKind;
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>);
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error>;
 }
 
 /// A way to store `T` that its type alone does not tell.
 pub(crate) trait StoredAs<T> {
-    const KIND: Kind;
-    fn put<'r>(value: &'r T, sink: &mut impl Sink<'r>);
-    fn take(source: &mut impl Source) -> Result<T, Error>;
+    const KIND: ColumnKind;
+    fn put<'r>(value: &'r T, sink: &mut impl FieldSink<'r>);
+    fn take(source: &mut impl FieldSource) -> Result<T, Error>;
 }
 
 macro_rules! numbers {
     ($($number:ty),+) => {$(
         impl StoredField for $number {
-            const KIND: Kind = Kind::Int;
+            const KIND: ColumnKind = ColumnKind::Int;
 
-            fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+            fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
                 sink.int(Some(i64::try_from(*self).unwrap_or(i64::MAX)));
             }
 
-            fn take(source: &mut impl Source) -> Result<Self, Error> {
+            fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
                 narrow(source.int()?)
             }
         }
@@ -93,74 +93,74 @@ macro_rules! numbers {
 numbers!(u16, u32, u64, i32);
 
 impl StoredField for bool {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.int(Some((*self).into()));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         Ok(source.int()? != 0)
     }
 }
 
 impl StoredField for Timestamp {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.int(Some(self.micros()));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         source.int().map(Self)
     }
 }
 
 impl StoredField for Option<NanoUsd> {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.int(self.map(|amount| amount.0));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         Ok(source.opt_int()?.map(NanoUsd))
     }
 }
 
 impl StoredField for Uuid {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.id(Some(*self));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         source.uuid()
     }
 }
 
 impl StoredField for Option<Uuid> {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.id(*self);
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         source.opt_uuid()
     }
 }
 
 /// Their JSON alone: what of it is for metrics was counted when it was written.
 impl StoredField for Option<Box<Hooked>> {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.text(self.as_deref().map(|hooks| hooks.json.as_str()));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         let json = source.opt_text()?;
         Ok(json.map(|json| Box::new(Hooked { json: json.to_owned(), ..Hooked::default() })))
     }
@@ -169,25 +169,25 @@ impl StoredField for Option<Box<Hooked>> {
 macro_rules! ids {
     ($($id:ident),+) => {$(
         impl StoredField for $id {
-            const KIND: Kind = Kind::Text;
+            const KIND: ColumnKind = ColumnKind::Text;
 
-            fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+            fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
                 sink.id(Some(self.0));
             }
 
-            fn take(source: &mut impl Source) -> Result<Self, Error> {
+            fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
                 source.uuid().map(Self)
             }
         }
 
         impl StoredField for Option<$id> {
-            const KIND: Kind = Kind::Text;
+            const KIND: ColumnKind = ColumnKind::Text;
 
-            fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+            fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
                 sink.id(self.map(|id| id.0));
             }
 
-            fn take(source: &mut impl Source) -> Result<Self, Error> {
+            fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
                 Ok(source.opt_uuid()?.map($id))
             }
         }
@@ -197,76 +197,76 @@ macro_rules! ids {
 ids!(OrgId, WorkspaceId, KeyId, ConfigId);
 
 impl StoredField for SmolStr {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.text(Some(self));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         source.text().map(Self::from)
     }
 }
 
 impl StoredField for Option<SmolStr> {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.text(self.as_deref());
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         Ok(source.opt_text()?.map(SmolStr::from))
     }
 }
 
 /// One of the program's own words.
 impl StoredField for &'static str {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.text(Some(self));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         source.text().map(label)
     }
 }
 
 impl StoredField for Option<&'static str> {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.text(*self);
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         Ok(source.opt_text()?.map(label))
     }
 }
 
 /// Words of other versions read as the default.
 impl StoredField for CacheStatus {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.text(Some(self.name()));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         Ok(Self::parse(source.text()?).unwrap_or_default())
     }
 }
 
 /// An address as text, empty where nobody knows it.
 impl StoredField for Option<IpAddr> {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(&'r self, sink: &mut impl Sink<'r>) {
+    fn put<'r>(&'r self, sink: &mut impl FieldSink<'r>) {
         sink.made(Some(self.map_or_else(String::new, address)));
     }
 
-    fn take(source: &mut impl Source) -> Result<Self, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Self, Error> {
         Ok(source.text()?.parse().ok())
     }
 }
@@ -290,37 +290,37 @@ fn address(ip: IpAddr) -> String {
 pub(crate) struct Json;
 
 impl<T: Serialize + DeserializeOwned> StoredAs<Option<Arc<T>>> for Json {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(value: &'r Option<Arc<T>>, sink: &mut impl Sink<'r>) {
+    fn put<'r>(value: &'r Option<Arc<T>>, sink: &mut impl FieldSink<'r>) {
         sink.made(value.as_deref().and_then(json));
     }
 
-    fn take(source: &mut impl Source) -> Result<Option<Arc<T>>, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Option<Arc<T>>, Error> {
         Ok(from_json(source.opt_text()?).map(Arc::new))
     }
 }
 
 impl<T: Serialize + DeserializeOwned> StoredAs<Vec<T>> for Json {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(value: &'r Vec<T>, sink: &mut impl Sink<'r>) {
+    fn put<'r>(value: &'r Vec<T>, sink: &mut impl FieldSink<'r>) {
         sink.made(Some(value).filter(|list| !list.is_empty()).and_then(json));
     }
 
-    fn take(source: &mut impl Source) -> Result<Vec<T>, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Vec<T>, Error> {
         Ok(from_json(source.opt_text()?).unwrap_or_default())
     }
 }
 
 impl StoredAs<UsageDetail> for Json {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(value: &'r UsageDetail, sink: &mut impl Sink<'r>) {
+    fn put<'r>(value: &'r UsageDetail, sink: &mut impl FieldSink<'r>) {
         sink.made(Some(value).filter(|detail| !detail.is_plain()).and_then(json));
     }
 
-    fn take(source: &mut impl Source) -> Result<UsageDetail, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<UsageDetail, Error> {
         Ok(from_json(source.opt_text()?).unwrap_or_default())
     }
 }
@@ -330,13 +330,13 @@ impl StoredAs<UsageDetail> for Json {
 pub(crate) struct TokenTotal;
 
 impl StoredAs<Option<Usage>> for TokenTotal {
-    const KIND: Kind = Kind::Int;
+    const KIND: ColumnKind = ColumnKind::Int;
 
-    fn put<'r>(value: &'r Option<Usage>, sink: &mut impl Sink<'r>) {
+    fn put<'r>(value: &'r Option<Usage>, sink: &mut impl FieldSink<'r>) {
         sink.int(value.as_ref().map(|usage| whole(usage.total())));
     }
 
-    fn take(source: &mut impl Source) -> Result<Option<Usage>, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Option<Usage>, Error> {
         Ok(source.opt_int()?.map(|_| Usage::default()))
     }
 }
@@ -347,13 +347,13 @@ impl StoredAs<Option<Usage>> for TokenTotal {
 pub(crate) struct Clipped;
 
 impl StoredAs<Arc<str>> for Clipped {
-    const KIND: Kind = Kind::Text;
+    const KIND: ColumnKind = ColumnKind::Text;
 
-    fn put<'r>(value: &'r Arc<str>, sink: &mut impl Sink<'r>) {
+    fn put<'r>(value: &'r Arc<str>, sink: &mut impl FieldSink<'r>) {
         sink.text(Some(clipped(value)));
     }
 
-    fn take(source: &mut impl Source) -> Result<Arc<str>, Error> {
+    fn take(source: &mut impl FieldSource) -> Result<Arc<str>, Error> {
         source.text().map(Arc::from)
     }
 }

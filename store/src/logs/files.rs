@@ -5,12 +5,12 @@ use super::append;
 use super::columns::decode;
 use super::day::{Day, by_day};
 use super::paging::{ByDay, RecordSlice, RowsFound, page};
-use super::query::{Look, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, one};
+use super::query::{RecordLookup, UNPRICED_GROUPS, UNPRICED_OF, filter, found_in, group, one};
 use super::readers::DayReaders;
 use super::rollup::{Rollups, is_counted};
 use super::shape::{Table, ensure_sums};
 use super::sums::settle_written;
-use crate::database::{Database, Options, Side, open_later};
+use crate::database::{Database, DatabaseOptions, Side, open_later};
 use crate::session::{Lease, failure};
 use crate::url::DatabaseUrl;
 use gateway_domain::Timestamp;
@@ -33,7 +33,7 @@ type OpenDays = VecDeque<(PathBuf, Database)>;
 #[derive(Debug)]
 pub struct DayFiles {
     pub(super) dir: PathBuf,
-    options: Options,
+    options: DatabaseOptions,
     /// Last used at the end.
     open: Mutex<OpenDays>,
     pub(super) rollups: Rollups,
@@ -48,7 +48,7 @@ pub struct DayFiles {
 
 impl DayFiles {
     /// Makes the folder if need be.
-    pub fn open(dir: &Path, options: &Options, names: Option<Arc<dyn NamedMetadata>>) -> io::Result<Self> {
+    pub fn open(dir: &Path, options: &DatabaseOptions, names: Option<Arc<dyn NamedMetadata>>) -> io::Result<Self> {
         std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(dir)?;
         Ok(Self {
             dir: dir.to_owned(),
@@ -223,7 +223,7 @@ impl ByDay for DayFiles {
     async fn slice(&self, day: Day, query: &LogQuery, slice: RecordSlice) -> Result<RowsFound, StoreError> {
         let found = match self.reader(day, Vec::new()).await? {
             Some((mut reader, _)) => {
-                let look = Look::of(query);
+                let look = RecordLookup::of(query);
                 let found = found_in(&mut reader.session(), (look.select, look.weight), query, slice).await;
                 self.keep_reader(day, reader, found.is_ok());
                 found

@@ -1,7 +1,7 @@
 //! Records of versions before the partitions: one table, `log_record`. They are moved over a few at a time, oldest
 //! first, and come to rest wherever records go now. Nodes of the older version may still write to it meanwhile.
 
-use super::columns::{COLUMNS, Kind, decode};
+use super::columns::{COLUMNS, ColumnKind, decode};
 use crate::database::{Database, Side};
 use crate::filter::Filter;
 use crate::session::failure;
@@ -14,10 +14,10 @@ const HAD: usize = 46;
 const PAGE: u64 = 500;
 
 static SELECT: LazyLock<String> = LazyLock::new(|| {
-    let column = |(at, (name, kind)): (usize, &(&str, Kind))| match kind {
+    let column = |(at, (name, kind)): (usize, &(&str, ColumnKind))| match kind {
         _ if at < HAD => (*name).to_owned(),
-        Kind::Text => "CAST(NULL AS TEXT)".to_owned(),
-        Kind::Int => "CAST(NULL AS BIGINT)".to_owned(),
+        ColumnKind::Text => "CAST(NULL AS TEXT)".to_owned(),
+        ColumnKind::Int => "CAST(NULL AS BIGINT)".to_owned(),
     };
     let columns: Vec<_> = COLUMNS.iter().enumerate().map(column).collect();
     format!("SELECT {} FROM log_record", columns.join(", "))

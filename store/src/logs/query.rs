@@ -8,7 +8,7 @@ use super::shape::Table;
 use crate::configs::workspace_value;
 use crate::database::{Database, Side};
 use crate::filter::Filter;
-use crate::session::{Row, Session, Value, failure};
+use crate::session::{DatabaseRow, Session, Value, failure};
 use gateway_domain::Timestamp;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
@@ -37,13 +37,13 @@ pub(super) static WEIGHT: LazyLock<String> = LazyLock::new(|| {
 static WEIGHT_BY_TRACE: LazyLock<String> = LazyLock::new(|| WEIGHT.replace(Table::Records.name(), BY_TRACE));
 
 /// Where records of a day's file are looked for, and what is read of them.
-pub(super) struct Look {
+pub(super) struct RecordLookup {
     pub(super) table: &'static str,
     pub(super) select: &'static str,
     pub(super) weight: &'static str,
 }
 
-impl Look {
+impl RecordLookup {
     pub(super) fn of(query: &LogQuery) -> Self {
         match query.trace_id {
             Some(_) => Self { table: BY_TRACE, select: &SELECT_BY_TRACE, weight: &WEIGHT_BY_TRACE },
@@ -99,7 +99,7 @@ static SET_COST: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-pub(super) fn group(row: &Row) -> Result<Unpriced, Error> {
+pub(super) fn group(row: &DatabaseRow) -> Result<Unpriced, Error> {
     let mut c = row.columns();
     Ok(Unpriced {
         org: OrgId(c.uuid()?),
@@ -298,13 +298,13 @@ fn pair(key: &str, value: &str) -> Value<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::database::{Options, open_later};
+    use crate::database::{DatabaseOptions, open_later};
     use crate::url::DatabaseUrl;
 
     /// The query is one of the Admin API: always with the organisation, the workspace and how far back logs are shown.
     #[tokio::test]
     async fn a_trace_is_found_by_its_index() {
-        let (url, options) = (DatabaseUrl::parse("sqlite::memory:").expect("a URL"), Options::default());
+        let (url, options) = (DatabaseUrl::parse("sqlite::memory:").expect("a URL"), DatabaseOptions::default());
         let database = open_later(&url, &options).await.expect("a database");
         let mut lease = database.lease(Side::Write).await.expect("a connection");
         Table::Records.ensure(&mut lease.session()).await.expect("a table");
@@ -315,7 +315,7 @@ mod tests {
             trace_id: Some("t".to_owned()),
             ..LogQuery::default()
         };
-        let look = Look::of(&asked);
+        let look = RecordLookup::of(&asked);
         let (count, values) = filter(&asked).count(look.table);
         let (page, more) = filter(&asked).slice(look.select, NEWEST, 0, 50);
         for (sql, values) in [(count, values), (page, more)] {

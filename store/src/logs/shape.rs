@@ -2,7 +2,7 @@
 //! large and goes sooner, and their sums. A column that an older program did not know is added when the table
 //! is opened; a new field needs no migration.
 
-use super::columns::{COLUMNS, Kind};
+use super::columns::{COLUMNS, ColumnKind};
 use crate::session::Session;
 use gateway_domain::analytics::Sums;
 use sqlx::Error;
@@ -24,8 +24,8 @@ pub(super) const BODIES: &str = "bodies";
 
 static RECORD_COLUMNS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let sql = |kind| match kind {
-        Kind::Text => "TEXT",
-        Kind::Int => "BIGINT",
+        ColumnKind::Text => "TEXT",
+        ColumnKind::Int => "BIGINT",
     };
     COLUMNS.iter().map(|(name, kind)| (*name, sql(*kind))).collect()
 });

@@ -10,13 +10,13 @@ mod stretch;
 
 pub(super) use gather::{Gather, MOST_CELLS, value_in};
 pub(super) use settle::settle_written;
-pub(super) use stretch::{Source, Stretch, is_in_rollups, stretches};
+pub(super) use stretch::{Stretch, SumSource, is_in_rollups, stretches};
 
 use super::query::filter;
 use super::rollup::{self, margins};
 use super::shape::Table;
 use crate::filter::Filter;
-use crate::session::{Row, Session};
+use crate::session::{DatabaseRow, Session};
 use gateway_domain::analytics::{CutValues, Dimension, Fact, Grain, Margin, SumPart, SumParts, SumQuery};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::record::{CacheStatus, LogQuery, RecordedPrompt};
@@ -40,7 +40,7 @@ pub(super) async fn read(
     table: &'static str,
     gather: &mut Gather<'_>,
 ) -> Result<(), Error> {
-    let Source::Rollup(grain) = stretch.source else { return read_records(session, stretch, table, gather).await };
+    let SumSource::Rollup(grain) = stretch.source else { return read_records(session, stretch, table, gather).await };
     for kept in kept(session, stretch, grain, gather).await? {
         if rows_know_all(session, &kept, gather).await? {
             read_kept(session, &kept, gather).await?;
@@ -77,10 +77,10 @@ pub(super) async fn count(
     let mut total = 0;
     for part in parts {
         let kept = match part.source {
-            Source::Rollup(grain) => kept(session, part, grain, &gather).await?,
-            Source::Records => Vec::new(),
+            SumSource::Rollup(grain) => kept(session, part, grain, &gather).await?,
+            SumSource::Records => Vec::new(),
         };
-        let mut uncounted = if part.source == Source::Records { vec![*part] } else { Vec::new() };
+        let mut uncounted = if part.source == SumSource::Records { vec![*part] } else { Vec::new() };
         for kept in kept {
             if !rows_know_all(session, &kept, &gather).await? {
                 uncounted.push(kept.stretch);
@@ -270,7 +270,7 @@ async fn read_kept(session: &mut Session<'_>, kept: &KeptRows, gather: &mut Gath
     let (sql, values) = kept.filter(&of, named_in(gather)).grouped(&select, &tail);
     let query = gather.query;
     let gathered = Mutex::new(gather);
-    let take = |row: &Row| {
+    let take = |row: &DatabaseRow| {
         let mut c = row.columns();
         // A sum of nothing at all is one row without a time.
         let Some(at) = c.opt_int()? else { return Ok(()) };
@@ -311,7 +311,7 @@ async fn read_records(
     let (sql, values) = filter(&of).grouped(&select, &tail);
     let query = gather.query;
     let gathered = Mutex::new(gather);
-    let take = |row: &Row| {
+    let take = |row: &DatabaseRow| {
         let mut gather = gathered.lock();
         if !gather.takes_one_more() {
             return Ok(());
@@ -327,7 +327,7 @@ fn slug(prompt: &str) -> SmolStr {
     serde_json::from_str::<RecordedPrompt>(prompt).map_or_else(|_| SmolStr::default(), |prompt| prompt.slug)
 }
 
-fn record(row: &Row, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
+fn record(row: &DatabaseRow, by: &[Dimension]) -> Result<(Fact, Vec<SmolStr>), Error> {
     let mut c = row.columns();
     let whole = |n: i64| u64::try_from(n).unwrap_or_default();
     let fact = Fact {

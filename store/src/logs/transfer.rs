@@ -9,7 +9,7 @@ use kept::KeptBodies;
 
 use super::day::Day;
 use super::{ColumnStore, DayFiles, LogsUrl, Partitions};
-use crate::database::{OpenError, Options, open_later};
+use crate::database::{DatabaseOptions, OpenError, open_later};
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{SumParts, SumQuery, Sums};
 use gateway_domain::ports::{LogStore, StoreError};
@@ -68,7 +68,7 @@ pub enum TransferError {
 
 impl LogSource {
     /// Opens a place that keeps records; `None` for one that keeps nothing.
-    pub async fn open(url: &LogsUrl, options: &Options) -> Result<Option<Self>, OpenError> {
+    pub async fn open(url: &LogsUrl, options: &DatabaseOptions) -> Result<Option<Self>, OpenError> {
         fn both<S: LogStore + KeptBodies + 'static>(store: S) -> LogSource {
             let store = Arc::new(store);
             LogSource { records: store.clone(), bodies: store }

@@ -3,7 +3,7 @@
 //! the requests; while there is none they go over the connection of the process. Knows no command.
 
 use super::RedisFailure;
-use super::words::{self, Answer, Strange, Words};
+use super::words::{self, RedisReply, Strange, Words};
 use ::redis::{ConnectionAddr, ConnectionInfo};
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -25,25 +25,25 @@ const PIECE: usize = 16 << 10;
 /// Calls that may wait for an answer on one lane; more go over the connection of the process.
 const MOST_WAITING: usize = 1 << 14;
 
-type Told = Result<Vec<i64>, RedisFailure>;
+type LaneResult = Result<Vec<i64>, RedisFailure>;
 type LateAnswer = Box<dyn FnOnce(Vec<i64>) + Send>;
 
 thread_local! {
-    static OWN: RefCell<Vec<(Weak<Place>, Arc<Lane>)>> = const { RefCell::new(Vec::new()) };
+    static OWN: RefCell<Vec<(Weak<LaneConfig>, Arc<RedisLane>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Where lanes lead to, and how long they may take.
-pub(super) struct Place {
+pub(super) struct LaneConfig {
     host: String,
     port: u16,
     user: Option<String>,
     password: Option<String>,
     database: i64,
-    patience: Patience,
+    patience: LaneTimeouts,
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct LaneTimeouts {
     /// Time for a connection to be made, and for a sign of life to come.
     pub(super) dial: Duration,
     /// After so long an answer will not come any more.
@@ -52,9 +52,9 @@ pub(super) struct Patience {
     pub(super) silence: Duration,
 }
 
-impl Place {
+impl LaneConfig {
     /// Only a single server without TLS has lanes.
-    pub(super) fn of(nodes: &[ConnectionInfo], patience: Patience) -> Option<Arc<Self>> {
+    pub(super) fn of(nodes: &[ConnectionInfo], patience: LaneTimeouts) -> Option<Arc<Self>> {
         let [one] = nodes else { return None };
         let ConnectionAddr::Tcp(host, port) = one.addr() else { return None };
         let settings = one.redis_settings();
@@ -80,7 +80,7 @@ impl Place {
             let Some((_, lane)) = own.iter_mut().find(|(place, _)| std::ptr::eq(place.as_ptr(), Arc::as_ptr(self)))
             else {
                 own.retain(|(place, _)| place.strong_count() > 0);
-                own.push((Arc::downgrade(self), Lane::dial(self, link)?));
+                own.push((Arc::downgrade(self), RedisLane::dial(self, link)?));
                 return None;
             };
             if lane.link == link
@@ -90,7 +90,7 @@ impl Place {
             }
             if lane.is_spent(link) {
                 lane.leave();
-                *lane = Lane::dial(self, link)?;
+                *lane = RedisLane::dial(self, link)?;
             }
             None
         })
@@ -109,7 +109,7 @@ impl Place {
             }
             seen.extend_from_slice(&piece[..n]);
             while let Some((answer, length)) = words::read(&seen).map_err(|Strange| io::ErrorKind::InvalidData)? {
-                if matches!(answer, Answer::Refused(_)) {
+                if matches!(answer, RedisReply::Refused(_)) {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
                 seen.drain(..length);
@@ -148,13 +148,13 @@ enum Phase {
     Shut,
 }
 
-pub(super) struct Lane {
+pub(super) struct RedisLane {
     link: u64,
     dialled: Instant,
-    state: Mutex<State>,
+    state: Mutex<LaneState>,
 }
 
-struct State {
+struct LaneState {
     phase: Phase,
     /// Asked and not yet sent.
     out: Vec<u8>,
@@ -165,11 +165,11 @@ struct State {
     driver: Option<Waker>,
 }
 
-impl Lane {
-    fn dial(place: &Arc<Place>, link: u64) -> Option<Arc<Self>> {
+impl RedisLane {
+    fn dial(place: &Arc<LaneConfig>, link: u64) -> Option<Arc<Self>> {
         let runtime = Handle::try_current().ok()?;
         let state =
-            State { phase: Phase::Dialling, out: Vec::new(), waiting: VecDeque::new(), due: None, driver: None };
+            LaneState { phase: Phase::Dialling, out: Vec::new(), waiting: VecDeque::new(), due: None, driver: None };
         let lane = Arc::new(Self { link, dialled: Instant::now(), state: Mutex::new(state) });
         let (place, shutting) = (place.clone(), Shutting(lane.clone()));
         runtime.spawn(async move {
@@ -221,7 +221,7 @@ impl Lane {
 }
 
 /// However a lane ends, nobody goes on waiting for it.
-struct Shutting(Arc<Lane>);
+struct Shutting(Arc<RedisLane>);
 
 impl Drop for Shutting {
     fn drop(&mut self) {
@@ -235,9 +235,9 @@ impl Drop for Shutting {
 
 /// Writes, reads, and looks at the clock.
 struct Driver {
-    lane: Arc<Lane>,
+    lane: Arc<RedisLane>,
     stream: TcpStream,
-    patience: Patience,
+    patience: LaneTimeouts,
     heard: Instant,
     sending: Vec<u8>,
     sent: usize,
@@ -253,7 +253,7 @@ struct Driver {
 struct BrokenLink;
 
 impl Driver {
-    fn new(lane: Arc<Lane>, stream: TcpStream, patience: Patience) -> Self {
+    fn new(lane: Arc<RedisLane>, stream: TcpStream, patience: LaneTimeouts) -> Self {
         Self {
             lane,
             stream,
@@ -295,8 +295,8 @@ impl Driver {
             self.awaited = self.awaited.saturating_sub(1);
             let ticket = self.lane.state.lock().waiting.pop_front().ok_or(BrokenLink)?;
             ticket.resolve(match answer {
-                Answer::Numbers(numbers) => Ok(numbers),
-                Answer::Refused(code) => Err(RedisFailure::Refused(code)),
+                RedisReply::Numbers(numbers) => Ok(numbers),
+                RedisReply::Refused(code) => Err(RedisFailure::Refused(code)),
             });
         }
         self.seen.copy_within(at..self.filled, 0);
@@ -380,14 +380,14 @@ enum CallStage {
     Waiting(Option<Waker>),
     /// The caller has waited for as long as it may.
     Overdue,
-    Told(Told),
+    Told(LaneResult),
     /// The caller has gone: who hears of it instead.
     Left(LateAnswer),
     Over,
 }
 
 impl Ticket {
-    fn resolve(&self, told: Told) {
+    fn resolve(&self, told: LaneResult) {
         let mut stage = self.stage.lock();
         match std::mem::replace(&mut *stage, CallStage::Over) {
             CallStage::Waiting(waker) => {
@@ -441,9 +441,9 @@ impl<L: FnOnce(Vec<i64>) + Send + 'static> LaneWait<L> {
 impl<L: FnOnce(Vec<i64>) + Send + 'static> Unpin for LaneWait<L> {}
 
 impl<L: FnOnce(Vec<i64>) + Send + 'static> Future for LaneWait<L> {
-    type Output = Option<Told>;
+    type Output = Option<LaneResult>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<LaneResult>> {
         let this = &mut *self;
         let mut stage = this.ticket.stage.lock();
         if let CallStage::Waiting(waker) = &mut *stage {
@@ -500,13 +500,13 @@ mod tests {
     #[tokio::test]
     async fn a_quiet_lane_asks_whether_the_other_side_lives() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let place = Arc::new(Place {
+        let place = Arc::new(LaneConfig {
             host: "127.0.0.1".into(),
             port: listener.local_addr().expect("bound").port(),
             user: None,
             password: None,
             database: 0,
-            patience: Patience {
+            patience: LaneTimeouts {
                 dial: Duration::from_secs(1),
                 abandoned: Duration::from_secs(30),
                 silence: Duration::from_millis(20),

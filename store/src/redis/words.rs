@@ -42,7 +42,7 @@ fn head(out: &mut Vec<u8>, kind: u8, count: usize) {
 
 /// What Redis said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum RedisReply {
     /// One, several, or none where it only said that all is well.
     Numbers(Vec<i64>),
     /// The code of an error; the rest may repeat what was asked.
@@ -54,14 +54,14 @@ pub(super) enum Answer {
 pub(super) struct Strange;
 
 /// The first answer and its length; `None` while it is not there whole.
-pub(super) fn read(seen: &[u8]) -> Result<Option<(Answer, usize)>, Strange> {
+pub(super) fn read(seen: &[u8]) -> Result<Option<(RedisReply, usize)>, Strange> {
     let Some((kind, text, mut at)) = line(seen)? else { return Ok(None) };
     let answer = match kind {
-        b'+' => Answer::Numbers(Vec::new()),
-        b':' => Answer::Numbers(vec![number(text)?]),
+        b'+' => RedisReply::Numbers(Vec::new()),
+        b':' => RedisReply::Numbers(vec![number(text)?]),
         b'-' => {
             let code = text.split(|b| *b == b' ').next().unwrap_or_default();
-            Answer::Refused(String::from_utf8_lossy(code).into_owned())
+            RedisReply::Refused(String::from_utf8_lossy(code).into_owned())
         }
         b'*' => {
             let count = usize::try_from(number(text)?).map_err(|_| Strange)?;
@@ -72,7 +72,7 @@ pub(super) fn read(seen: &[u8]) -> Result<Option<(Answer, usize)>, Strange> {
                 numbers.push(number(text)?);
                 at += length;
             }
-            Answer::Numbers(numbers)
+            RedisReply::Numbers(numbers)
         }
         _ => return Err(Strange),
     };
@@ -84,9 +84,9 @@ fn incomplete<T>(rest: &[u8]) -> Result<Option<T>, Strange> {
 }
 
 /// Kind, text and length.
-type Line<'a> = (u8, &'a [u8], usize);
+type ReplyLine<'a> = (u8, &'a [u8], usize);
 
-fn line(seen: &[u8]) -> Result<Option<Line<'_>>, Strange> {
+fn line(seen: &[u8]) -> Result<Option<ReplyLine<'_>>, Strange> {
     let Some(end) = seen.iter().position(|b| *b == b'\n') else { return Ok(None) };
     match &seen[..end] {
         [kind, text @ .., b'\r'] => Ok(Some((*kind, text, end + 1))),
@@ -114,13 +114,13 @@ mod tests {
 
     #[test]
     fn answers_are_read_whole_or_not_yet_at_every_split() {
-        let cases: [(&[u8], Answer); 6] = [
-            (b"*3\r\n:1\r\n:-20\r\n:9007199254740992\r\n", Answer::Numbers(vec![1, -20, 1 << 53])),
-            (b"*0\r\n", Answer::Numbers(Vec::new())),
-            (b":7\r\n", Answer::Numbers(vec![7])),
-            (b"+PONG\r\n", Answer::Numbers(Vec::new())),
-            (b"-NOSCRIPT No matching script.\r\n", Answer::Refused("NOSCRIPT".into())),
-            (b"-ERR\r\n", Answer::Refused("ERR".into())),
+        let cases: [(&[u8], RedisReply); 6] = [
+            (b"*3\r\n:1\r\n:-20\r\n:9007199254740992\r\n", RedisReply::Numbers(vec![1, -20, 1 << 53])),
+            (b"*0\r\n", RedisReply::Numbers(Vec::new())),
+            (b":7\r\n", RedisReply::Numbers(vec![7])),
+            (b"+PONG\r\n", RedisReply::Numbers(Vec::new())),
+            (b"-NOSCRIPT No matching script.\r\n", RedisReply::Refused("NOSCRIPT".into())),
+            (b"-ERR\r\n", RedisReply::Refused("ERR".into())),
         ];
         for (text, answer) in cases {
             for cut in 0..text.len() {

@@ -6,7 +6,7 @@ use crate::{House, id, on_log_engines};
 use flate2::read::MultiGzDecoder;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{LogStore, RecordAppend as _, RecordQuery as _, Retention as _, StoreError};
-use gateway_domain::record::{Bodies, Body, LogRecord, Message};
+use gateway_domain::record::{Bodies, LogRecord, RecordedBody, RecordedMessage};
 use gateway_store::{BlobPlaces, BodiesOutside};
 use gateway_testing::Bucket;
 use std::io::Read as _;
@@ -21,7 +21,10 @@ on_log_engines!(
 );
 
 fn on(day: i64, n: u128) -> LogRecord {
-    let message = Message { body: Body::of(&format!("{{\"canary\":{n}}}").into_bytes().into()), ..Message::default() };
+    let message = RecordedMessage {
+        body: RecordedBody::of(&format!("{{\"canary\":{n}}}").into_bytes().into()),
+        ..RecordedMessage::default()
+    };
     let bodies = Bodies { request: message.clone(), response: Some(message), ..Bodies::default() };
     LogRecord { created_at: Timestamp(day * DAY + n as i64), bodies: Some(bodies.into()), ..mixed(n) }
 }
@@ -51,7 +54,7 @@ async fn messages_lie_outside_and_are_found_by_their_record(house: House) {
     assert!(lines.contains("canary") && lines.lines().all(|line| line.contains("\"id\":")), "{lines}");
     // The log store says where they lie, and no word of what they say.
     let kept = inner.get(id(1), None).await.unwrap().unwrap().bodies.unwrap();
-    assert!(kept.outside.is_some() && kept.request == Message::default());
+    assert!(kept.outside.is_some() && kept.request == RecordedMessage::default());
     // Sent again, by a node that did not hear that it was stored.
     store.append(&batch).await.unwrap();
     assert_eq!(store.get(id(3), None).await.unwrap(), Some(on(20_000, 3)));

@@ -3,7 +3,7 @@
 use crate::logs::{any, full, record};
 use crate::{Engine, House, options};
 use gateway_domain::ports::{LogStore, StoreError};
-use gateway_store::{BadColumnsUrl, ColumnStore, ColumnsUrl, LogsUrl, OpenError, Options, open_logs};
+use gateway_store::{BadColumnsUrl, ColumnStore, ColumnsUrl, DatabaseOptions, LogsUrl, OpenError, open_logs};
 use gateway_testing::ClickHouse;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn records_wait_for_a_server_that_is_away_or_lets_nobody_in() {
     let why = refused(store(&format!("{}nowhere", url.trim_end_matches("default")))).await;
     assert!(why.contains("nowhere"), "{why}");
 
-    let limits = Options { call_timeout: Duration::from_secs(5), ..options() };
+    let limits = DatabaseOptions { call_timeout: Duration::from_secs(5), ..options() };
     let open = || ColumnStore::open(&ColumnsUrl::parse(&url).unwrap(), &limits).unwrap();
     let store: Box<dyn LogStore> = Box::new(open());
     store.append(&[record(1)]).await.unwrap();

@@ -3,10 +3,10 @@
 
 use gateway_domain::Timestamp;
 use gateway_domain::counters::{
-    Answer, Cause, Change, CounterKey, CounterOp, Counters, FailMode, Keep, Measured, Refusal, Slot, Take,
+    Cause, Change, CounterKey, CounterOp, Counters, FailMode, Keep, LimitDecision, Measured, Refusal, Slot, Take,
 };
 use gateway_policies::Ledger;
-use gateway_store::{Redis, RedisCounters, RedisFailure, RedisUrl, Seed, Verdict};
+use gateway_store::{CounterVerdict, Redis, RedisCounters, RedisFailure, RedisUrl, Seed};
 use gateway_testing::Redis as Server;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -61,8 +61,8 @@ impl Dice {
 
 fn now(ledger: &Ledger, asks: &mut [CounterOp], at: Timestamp) -> Result<(), Refusal> {
     match ledger.reserve(asks, at, Duration::ZERO) {
-        Answer::Now(verdict) => verdict,
-        Answer::Later(_) => panic!("the ledger answers at once"),
+        LimitDecision::Now(verdict) => verdict,
+        LimitDecision::Later(_) => panic!("the ledger answers at once"),
     }
 }
 
@@ -70,7 +70,7 @@ fn node(redis: &Redis) -> RedisCounters {
     RedisCounters::new(redis.clone(), Uuid::now_v7(), Uuid::now_v7())
 }
 
-pub(crate) async fn take(node: &RedisCounters, asks: &mut [CounterOp], at: Timestamp) -> Verdict {
+pub(crate) async fn take(node: &RedisCounters, asks: &mut [CounterOp], at: Timestamp) -> CounterVerdict {
     node.reserve(asks, (at, PATIENT), || {}).await.unwrap()
 }
 
@@ -137,7 +137,7 @@ async fn redis_and_the_ledger_agree_on_every_story() {
             let mut theirs = ours.clone();
             let expected = now(&ledger, &mut ours, at);
             let got = take(redis, &mut theirs, at).await;
-            let told = expected.map_or_else(Verdict::Refused, |()| Verdict::Granted);
+            let told = expected.map_or_else(CounterVerdict::Refused, |()| CounterVerdict::Granted);
             assert_eq!(got, told, "step {step}: {ours:?}");
             if expected.is_err() {
                 continue;
@@ -160,13 +160,13 @@ async fn many_nodes_together_admit_what_is_allowed_and_no_more() {
             let node = &nodes[i % nodes.len()];
             async move {
                 let mut asks = [ask(1, 100, 1, Take::Now, at), ask(2, 150, 1, Take::Hold, at)];
-                take(node, &mut asks, at).await == Verdict::Granted
+                take(node, &mut asks, at).await == CounterVerdict::Granted
             }
         });
         let admitted = futures_util::future::join_all(calls).await.into_iter().filter(|ok| *ok).count();
         assert_eq!(admitted, 100);
         let mut look = [ask(2, 150, 0, Take::Look, at)];
-        assert_eq!(take(&nodes[0], &mut look, at).await, Verdict::Granted);
+        assert_eq!(take(&nodes[0], &mut look, at).await, CounterVerdict::Granted);
         assert_eq!(look[0].left, 50, "a refused call took from neither");
     })
     .await;
@@ -178,9 +178,9 @@ async fn a_dead_node_gives_back_what_it_held() {
     let url = server.url();
     with_nodes(&server, 2, |nodes| async move {
         let at = Timestamp(START);
-        assert_eq!(take(&nodes[0], &mut [ask(1, 10, 9, Take::Hold, at)], at).await, Verdict::Granted);
+        assert_eq!(take(&nodes[0], &mut [ask(1, 10, 9, Take::Hold, at)], at).await, CounterVerdict::Granted);
         let mut mine = [ask(1, 10, 5, Take::Hold, at)];
-        assert!(matches!(take(&nodes[1], &mut mine, at).await, Verdict::Refused(_)));
+        assert!(matches!(take(&nodes[1], &mut mine, at).await, CounterVerdict::Refused(_)));
         let mut direct = ::redis::Client::open(url).unwrap().get_connection().unwrap();
         let leases: Vec<String> = ::redis::cmd("KEYS").arg("gateway:{limits}:node:*").query(&mut direct).unwrap();
         assert_eq!(leases.len(), 2);
@@ -188,7 +188,7 @@ async fn a_dead_node_gives_back_what_it_held() {
             let _: () = ::redis::cmd("DEL").arg(lease).query(&mut direct).unwrap();
         }
         nodes[1].renew_lease().await.unwrap();
-        assert_eq!(take(&nodes[1], &mut mine, at).await, Verdict::Granted);
+        assert_eq!(take(&nodes[1], &mut mine, at).await, CounterVerdict::Granted);
         assert_eq!(mine[0].left, 5);
     })
     .await;
@@ -207,15 +207,15 @@ async fn in_cluster_mode_all_limits_of_a_stage_are_one_call() {
             let mut asks: Vec<CounterOp> = (1..6).map(|n| ask(name(n), 9, n, Take::Hold, at)).collect();
             node.seed(&[seed(&asks[0], 3, 0)], at).await.unwrap();
             node.enter().await.unwrap();
-            assert_eq!(take(&node, &mut asks, at).await, Verdict::Granted);
+            assert_eq!(take(&node, &mut asks, at).await, CounterVerdict::Granted);
             assert_eq!(asks.iter().map(|ask| ask.left).collect::<Vec<_>>(), [5, 7, 6, 5, 4]);
             let refusal = Refusal { at: 4, cause: Cause::Limit, taken: 5 };
-            assert_eq!(take(&node, &mut asks.clone(), at).await, Verdict::Refused(refusal));
+            assert_eq!(take(&node, &mut asks.clone(), at).await, CounterVerdict::Refused(refusal));
             let used: Vec<Change> = asks.iter().map(|ask| change(ask, ask.amount, 0, 1)).collect();
             assert_eq!(node.settle(&used, 1, at).await.unwrap(), Some(vec![0; 5]));
             node.renew_lease().await.unwrap();
             let mut look: Vec<CounterOp> = (1..6).map(|n| ask(name(n), 9, 0, Take::Look, at)).collect();
-            assert_eq!(take(&node, &mut look, at).await, Verdict::Granted);
+            assert_eq!(take(&node, &mut look, at).await, CounterVerdict::Granted);
             assert_eq!(look.iter().map(|ask| ask.left).collect::<Vec<_>>(), [5, 8, 8, 8, 8]);
         })
         .await;
@@ -238,18 +238,18 @@ async fn what_nodes_know_comes_back_to_a_redis_that_lost_it() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let (one, two) = (RedisCounters::new(redis.clone(), Uuid::now_v7(), site), node(&redis));
-        assert_eq!(take(&one, &mut mine, at).await, Verdict::Stranger, "nobody joined");
+        assert_eq!(take(&one, &mut mine, at).await, CounterVerdict::Stranger, "nobody joined");
         for node in [&one, &two] {
             assert!(!node.join().await.unwrap());
             node.enter().await.unwrap();
         }
-        assert_eq!(take(&one, &mut mine, at).await, Verdict::Granted);
+        assert_eq!(take(&one, &mut mine, at).await, CounterVerdict::Granted);
         server.stop();
         server.resume();
         while redis.links() < 2 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        assert_eq!(take(&one, &mut mine, at).await, Verdict::Stranger, "an empty Redis counts for nobody");
+        assert_eq!(take(&one, &mut mine, at).await, CounterVerdict::Stranger, "an empty Redis counts for nobody");
         assert_eq!(one.settle(&[change(&mine[0], 0, 0, 3)], 1, at).await.unwrap(), None);
         for (node, used, held) in [(&one, 8, 2), (&two, 5, 0)] {
             assert!(!node.join().await.unwrap());
@@ -258,7 +258,7 @@ async fn what_nodes_know_comes_back_to_a_redis_that_lost_it() {
             node.seed(&[seed(&mine[0], used, held)], at).await.unwrap();
             node.enter().await.unwrap();
         }
-        assert_eq!(take(&two, &mut mine, at).await, Verdict::Granted);
+        assert_eq!(take(&two, &mut mine, at).await, CounterVerdict::Granted);
         assert_eq!(mine[0].left, 4, "eight and five were used, two are held, one is new");
         let again = RedisCounters::new(redis.clone(), Uuid::now_v7(), site);
         assert!(again.join().await.unwrap(), "after a restart of its own it has nothing to tell");
@@ -282,13 +282,13 @@ async fn of_what_a_node_tells_the_part_that_is_missing_counts() {
         };
         let left = async |process: &RedisCounters, name: u64| {
             let mut look = [ask(name, 100, 0, Take::Look, at)];
-            assert_eq!(take(process, &mut look, at).await, Verdict::Granted);
+            assert_eq!(take(process, &mut look, at).await, CounterVerdict::Granted);
             look[0].left
         };
         let before = begin().await;
         let kept = ask(1, 100, 4, Take::Now, at);
         let short = CounterOp { keep: Keep::Memory, ..ask(2, 100, 4, Take::Now, at) };
-        assert_eq!(take(&before, &mut [kept, short], at).await, Verdict::Granted);
+        assert_eq!(take(&before, &mut [kept, short], at).await, CounterVerdict::Granted);
         let used = [change(&kept, 0, 0, 6), change(&short, 0, 0, 6)];
         before.settle(&used, 1, at).await.unwrap().expect("joined");
         assert_eq!((left(&before, 1).await, left(&before, 2).await), (90, 90));
@@ -315,7 +315,7 @@ async fn a_count_that_every_node_knows_is_told_by_all_and_counted_once() {
         for (node, known) in nodes.iter().zip([12, 15]) {
             node.seed(&[seed(&budget[0], known, 0)], at).await.unwrap();
         }
-        assert_eq!(take(&nodes[0], &mut budget, at).await, Verdict::Granted);
+        assert_eq!(take(&nodes[0], &mut budget, at).await, CounterVerdict::Granted);
         assert_eq!(budget[0].left, 4);
     })
     .await;
@@ -327,12 +327,12 @@ async fn a_batch_that_is_sent_twice_settles_once() {
     with_nodes(&server, 1, |nodes| async move {
         let at = Timestamp(START);
         let mut held = [ask(1, 20, 10, Take::Hold, at)];
-        assert_eq!(take(&nodes[0], &mut held, at).await, Verdict::Granted);
+        assert_eq!(take(&nodes[0], &mut held, at).await, CounterVerdict::Granted);
         let changes = [change(&held[0], 10, 0, 4)];
         assert_eq!(nodes[0].settle(&changes, 1, at).await.unwrap(), Some(vec![0]));
         assert_eq!(nodes[0].settle(&changes, 1, at).await.unwrap(), Some(Vec::new()));
         let mut look = [ask(1, 20, 0, Take::Look, at)];
-        assert_eq!(take(&nodes[0], &mut look, at).await, Verdict::Granted);
+        assert_eq!(take(&nodes[0], &mut look, at).await, CounterVerdict::Granted);
         assert_eq!(look[0].left, 16);
     })
     .await;

@@ -5,7 +5,7 @@ use super::counters::{START, ask, join, take};
 use ::redis::{Connection, cmd};
 use gateway_domain::Timestamp;
 use gateway_domain::counters::Take;
-use gateway_store::{Redis, RedisCounters, RedisUrl, Verdict};
+use gateway_store::{CounterVerdict, Redis, RedisCounters, RedisUrl};
 use gateway_testing::Redis as Server;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -44,7 +44,7 @@ async fn with_lane(redis: &Redis, direct: &mut Connection) -> (RedisCounters, u6
 async fn lane(node: &RedisCounters, direct: &mut Connection) -> u64 {
     let found = async {
         loop {
-            assert_eq!(take(node, &mut [ask(9, 1 << 20, 0, Take::Look, AT)], AT).await, Verdict::Granted);
+            assert_eq!(take(node, &mut [ask(9, 1 << 20, 0, Take::Look, AT)], AT).await, CounterVerdict::Granted);
             if let [_, (lane, last)] = &clients(direct)[..]
                 && last == "evalsha"
             {
@@ -74,7 +74,7 @@ async fn a_lane_knows_its_user_and_its_database() {
     drop(admin);
     with_redis(&server, &url, async |redis, mut direct| {
         let (node, _) = with_lane(&redis, &mut direct).await;
-        assert_eq!(take(&node, &mut [ask(1, 9, 4, Take::Now, AT)], AT).await, Verdict::Granted);
+        assert_eq!(take(&node, &mut [ask(1, 9, 4, Take::Now, AT)], AT).await, CounterVerdict::Granted);
         let elsewhere: Vec<String> = cmd("KEYS").arg("*").query(&mut direct).unwrap();
         assert!(elsewhere.is_empty(), "{elsewhere:?}");
         let () = cmd("SELECT").arg(3).query(&mut direct).unwrap();
@@ -96,7 +96,7 @@ async fn without_its_lane_a_thread_asks_as_the_others_do_and_dials_another() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         for n in 1..50 {
             let mut one = [ask(1, 100, 1, Take::Now, AT)];
-            assert_eq!(take(&node, &mut one, AT).await, Verdict::Granted);
+            assert_eq!(take(&node, &mut one, AT).await, CounterVerdict::Granted);
             assert_eq!(one[0].left, 100 - n);
             tokio::task::yield_now().await;
         }
@@ -125,7 +125,7 @@ async fn what_was_asked_by_somebody_who_left_is_heard_of() {
         }
         heard.notified().await;
         let mut look = [ask(1, 9, 0, Take::Look, AT)];
-        assert_eq!(take(&node, &mut look, AT).await, Verdict::Granted);
+        assert_eq!(take(&node, &mut look, AT).await, CounterVerdict::Granted);
         assert_eq!(look[0].left, 5, "taken, and told");
         // A call that was refused has nothing to be told late.
         let unheard = {
@@ -136,7 +136,7 @@ async fn what_was_asked_by_somebody_who_left_is_heard_of() {
             assert!(begin(call.as_mut()).await);
             kept
         };
-        assert_eq!(take(&node, &mut look, AT).await, Verdict::Granted);
+        assert_eq!(take(&node, &mut look, AT).await, CounterVerdict::Granted);
         assert!(unheard.upgrade().is_none());
     })
     .await;
@@ -153,7 +153,7 @@ async fn answers_find_who_asked() {
             async move {
                 let mut asks = [ask(n % 200, 1000 + n, 1 + n, Take::Hold, AT), ask(200, 400, 1, Take::Now, AT)];
                 let told = take(node, &mut asks, AT).await;
-                (n, told == Verdict::Granted, asks[1].left)
+                (n, told == CounterVerdict::Granted, asks[1].left)
             }
         });
         let told = futures_util::future::join_all(calls).await;

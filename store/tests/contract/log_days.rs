@@ -3,7 +3,7 @@
 use crate::logs::{any, called, full, on_log_engines, record};
 use crate::{Engine, House, id};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{Bodies, Body, Costed, LlmDetail, LogQuery, LogRecord, Message};
+use gateway_domain::record::{Bodies, Costed, LlmDetail, LogQuery, LogRecord, RecordedBody, RecordedMessage};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::{Database, LogsUrl, Partitions, open_logs};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ async fn old_days_are_dropped(house: House) {
 
 async fn what_is_kept_of_messages_goes_sooner(house: House) {
     let store = house.logs().await;
-    let message = Message { body: Body::of(&b"{}".to_vec().into()), ..Message::default() };
+    let message = RecordedMessage { body: RecordedBody::of(&b"{}".to_vec().into()), ..RecordedMessage::default() };
     let bodies = Bodies { request: message, ..Bodies::default() };
     let with = |day, n| LogRecord { bodies: Some(bodies.clone().into()), ..on(day, n) };
     store.append(&[with(20_000, 1), with(20_001, 2)]).await.unwrap();

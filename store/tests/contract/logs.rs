@@ -5,8 +5,8 @@ use crate::{House, id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::{
-    BatchDetail, Bodies, Body, CacheStatus, Client, Detail, LlmDetail, LogCursor, LogQuery, LogRecord, Message,
-    RecordedOperation, RecordedPrompt, Steps, Timings, ToolDetail, Trace,
+    BatchDetail, Bodies, CacheStatus, ClientLibrary, Detail, LlmDetail, LogCursor, LogQuery, LogRecord, RecordedBody,
+    RecordedMessage, RecordedOperation, RecordedPrompt, Steps, Timings, ToolDetail, Trace,
 };
 use gateway_domain::usage::{PictureSize, ServiceTier, UsageDetail};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
@@ -134,7 +134,7 @@ pub(crate) fn full(n: u128) -> LogRecord {
         metadata: r#"{"_user":"é'\"🦀"}"#.into(),
         operation: called(used(n)),
         trace: Some(Trace { id: u128::MAX, span: u64::MAX, sampled: true, ..Trace::default() }.into()),
-        client: Some(Client { runtime: Some("node".into()), ..Client::default() }.into()),
+        client: Some(ClientLibrary { runtime: Some("node".into()), ..ClientLibrary::default() }.into()),
         ..record(n)
     }
 }
@@ -371,9 +371,12 @@ async fn one_record_by_id(house: House) {
 
 async fn bodies_come_with_one_record_and_not_with_a_page(house: House) {
     let database = house.logs().await;
-    let message = |text: &str| Message { body: Body::of(&text.as_bytes().to_vec().into()), ..Message::default() };
+    let message = |text: &str| RecordedMessage {
+        body: RecordedBody::of(&text.as_bytes().to_vec().into()),
+        ..RecordedMessage::default()
+    };
     let mut bodies = Bodies { request: message("{\"é\":\"\0\"}"), ..Bodies::default() };
-    bodies.received = Some(Message { status: 429, headers: vec![("a".into(), "b".into())], ..message("no") });
+    bodies.received = Some(RecordedMessage { status: 429, headers: vec![("a".into(), "b".into())], ..message("no") });
     let kept = LogRecord { bodies: Some(bodies.into()), ..full(1) };
     database.append(std::slice::from_ref(&kept)).await.unwrap();
     assert_eq!(database.get(id(1), None).await.unwrap(), Some(kept));

@@ -37,7 +37,7 @@ mod transfer;
 use gateway_domain::Timestamp;
 use gateway_domain::ports::{Batch, Changes, ConfigStore, LogStore, NamedMetadata, Revision, WriteError};
 use gateway_domain::resource::Stored;
-use gateway_store::{ColumnsUrl, Database, DatabaseUrl, LogsUrl, Options, open, open_logs};
+use gateway_store::{ColumnsUrl, Database, DatabaseOptions, DatabaseUrl, LogsUrl, open, open_logs};
 use gateway_testing::{ClickHouse, Postgres};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -177,8 +177,8 @@ impl House {
     }
 }
 
-pub fn options() -> Options {
-    Options { pool_size: 4, connect_timeout: Duration::from_secs(2), ..Options::default() }
+pub fn options() -> DatabaseOptions {
+    DatabaseOptions { pool_size: 4, connect_timeout: Duration::from_secs(2), ..DatabaseOptions::default() }
 }
 
 pub fn id(n: u128) -> Uuid {

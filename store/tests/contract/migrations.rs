@@ -2,7 +2,7 @@
 
 use crate::{Engine, House, on_every_engine, options, put, row};
 use gateway_domain::ports::ConfigStore;
-use gateway_store::{DatabaseUrl, MigrateError, OpenError, Options, migrate, open};
+use gateway_store::{DatabaseOptions, DatabaseUrl, MigrateError, OpenError, migrate, open};
 use gateway_testing::Postgres;
 use sqlx::{Connection, Executor};
 
@@ -15,7 +15,7 @@ async fn twice_is_once(house: House) {
     assert_eq!(database.load().await.unwrap().rows.len(), 1);
     if house.engine != Engine::Memory {
         database.close().await;
-        let unchanged = Options { migrate: false, ..options() };
+        let unchanged = DatabaseOptions { migrate: false, ..options() };
         let again = open(&house.url, &unchanged).await.unwrap();
         assert_eq!(again.load().await.unwrap().rows.len(), 1);
     }
@@ -47,7 +47,7 @@ const NEWER: &str = "INSERT INTO migration (version, name) VALUES (9999, 'of a n
 
 async fn newer_is_refused(house: House) {
     for migrate in [true, false] {
-        let refused = open(&house.url, &Options { migrate, ..options() }).await.unwrap_err();
+        let refused = open(&house.url, &DatabaseOptions { migrate, ..options() }).await.unwrap_err();
         let told = refused.to_string();
         assert!(matches!(refused, OpenError::Migrate { source: MigrateError::Newer { database: 9999, .. }, .. }));
         assert!(told.contains("newer program") && told.contains("9999"), "{told}");
@@ -77,7 +77,7 @@ async fn a_newer_server_is_refused() {
 async fn an_empty_database_is_older_for_those_who_may_not_change_it() {
     for engine in [Engine::File, Engine::Postgres] {
         let house = House::new(engine);
-        let refused = open(&house.url, &Options { migrate: false, ..options() }).await.unwrap_err();
+        let refused = open(&house.url, &DatabaseOptions { migrate: false, ..options() }).await.unwrap_err();
         assert!(matches!(&refused, OpenError::Migrate { source: MigrateError::Older { database: 0, .. }, .. }));
         assert!(refused.to_string().contains("gateway migrate"), "{refused}");
     }
@@ -110,7 +110,7 @@ async fn nobody_there() {
 async fn somebody_silent() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://me@127.0.0.1:{}/app", silent.local_addr().unwrap().port());
-    let short = Options { connect_timeout: std::time::Duration::from_millis(200), ..options() };
+    let short = DatabaseOptions { connect_timeout: std::time::Duration::from_millis(200), ..options() };
     let refused = open(&DatabaseUrl::parse(&url).unwrap(), &short).await.unwrap_err();
     assert!(matches!(refused, OpenError::Unreachable { .. }), "{refused}");
     assert!(refused.to_string().contains("no answer within 0.2 s"), "{refused}");

@@ -4,7 +4,7 @@ use crate::{options, put, row};
 use gateway_domain::OrgId;
 use gateway_domain::ports::{ConfigStore, Directory, ResourceQuery, StoreError, WriteError};
 use gateway_domain::resource::Kind;
-use gateway_store::{DatabaseUrl, OpenError, Options, migrate, open, open_later};
+use gateway_store::{DatabaseOptions, DatabaseUrl, OpenError, migrate, open, open_later};
 use gateway_testing::Postgres;
 use sqlx::{Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use uuid::Uuid;
 async fn a_server_goes_away_and_comes_back() {
     let mut server = Postgres::start();
     let url = DatabaseUrl::parse(&server.url()).unwrap();
-    let limits = Options { connect_timeout: Duration::from_secs(1), call_timeout: Duration::from_secs(2), ..options() };
+    let limits =
+        DatabaseOptions { connect_timeout: Duration::from_secs(1), call_timeout: Duration::from_secs(2), ..options() };
     let database = open(&url, &limits).await.unwrap();
     put(&database, 0, vec![row(1, "a")]).await.unwrap();
     timeout(Duration::from_secs(5), database.wake()).await.unwrap();
@@ -48,7 +49,7 @@ async fn a_server_goes_away_and_comes_back() {
 async fn a_slow_call_is_given_up_and_blocks_nobody() {
     let server = Postgres::shared();
     let url = server.create("slow");
-    let limits = Options { pool_size: 1, call_timeout: Duration::from_millis(300), ..options() };
+    let limits = DatabaseOptions { pool_size: 1, call_timeout: Duration::from_millis(300), ..options() };
     let database = open(&DatabaseUrl::parse(&url).unwrap(), &limits).await.unwrap();
     // Another node that hangs in the middle of a write.
     let mut holder = PgConnection::connect(&url).await.unwrap();
@@ -67,7 +68,7 @@ async fn a_slow_call_is_given_up_and_blocks_nobody() {
 async fn a_node_may_start_before_its_server() {
     let mut server = Postgres::start();
     let url = DatabaseUrl::parse(&server.url()).unwrap();
-    let limits = Options { connect_timeout: Duration::from_millis(500), ..options() };
+    let limits = DatabaseOptions { connect_timeout: Duration::from_millis(500), ..options() };
     server.stop();
     let refused = open(&url, &limits).await.unwrap_err();
     assert!(matches!(refused, OpenError::Unreachable { .. }), "{refused}");

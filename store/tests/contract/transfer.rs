@@ -5,7 +5,7 @@ use crate::logs::{any, called, mixed};
 use crate::{Engine, House, options};
 use gateway_domain::analytics::{SumParts, SumQuery};
 use gateway_domain::ports::LogStore;
-use gateway_domain::record::{Bodies, Body, Costed, LlmDetail, LogQuery, LogRecord, Message};
+use gateway_domain::record::{Bodies, Costed, LlmDetail, LogQuery, LogRecord, RecordedBody, RecordedMessage};
 use gateway_domain::{NanoUsd, Timestamp, Usage};
 use gateway_store::LogSource;
 use std::time::Duration;
@@ -13,7 +13,10 @@ use std::time::Duration;
 const DAY: i64 = 86_400_000_000;
 
 fn on(n: u128) -> LogRecord {
-    let message = Message { body: Body::of(&format!("{{\"n\":{n}}}").into_bytes().into()), ..Message::default() };
+    let message = RecordedMessage {
+        body: RecordedBody::of(&format!("{{\"n\":{n}}}").into_bytes().into()),
+        ..RecordedMessage::default()
+    };
     let bodies = Bodies { request: message, ..Bodies::default() };
     LogRecord {
         created_at: Timestamp((20_000 + n as i64 % 3) * DAY + n as i64 / 2),

@@ -3,11 +3,11 @@
 //! tools).
 
 use super::clock;
-use super::fetch::{Fetched, Fetcher, LONGEST_LIFE, LONGEST_MESSAGE, Pass, Refused, bounded};
-use crate::outbound::{Answer, send};
+use super::fetch::{Fetched, Fetcher, LONGEST_LIFE, LONGEST_MESSAGE, Pass, TokenRefusal, bounded};
+use crate::outbound::{OutboundAnswer, send};
 use gateway_domain::cloud::{AwsKeys, AwsRole, Signing, sts_url};
 use gateway_domain::{Secret, Timestamp};
-use gateway_providers::{Pieces, sigv4};
+use gateway_providers::{BodyPieces, sigv4};
 use http::{Method, header};
 use reqwest::RequestBuilder;
 use serde::Deserialize;
@@ -47,14 +47,14 @@ pub(super) fn given(keys: &AwsKeys) -> Fetched {
 }
 
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html>.
-pub(super) async fn role(fetcher: &Fetcher, role: &AwsRole) -> Result<Fetched, Refused> {
+pub(super) async fn role(fetcher: &Fetcher, role: &AwsRole) -> Result<Fetched, TokenRefusal> {
     let platform = &fetcher.places.aws;
     let by = match role.keys.as_ref().or(platform.role_keys.as_ref()) {
         Some(keys) => keys.clone(),
         None => match host(fetcher, &role.region).await?.pass {
             Pass::Keys(keys, _) => (*keys).clone(),
             Pass::Header(_) | Pass::Oci(_) => {
-                return Err(Refused::failed("this machine has no keys to assume a role with"));
+                return Err(TokenRefusal::failed("this machine has no keys to assume a role with"));
             }
         },
     };
@@ -75,23 +75,29 @@ pub(super) async fn role(fetcher: &Fetcher, role: &AwsRole) -> Result<Fetched, R
 }
 
 /// Asks, signed for a clock that is ahead of ours by so many seconds.
-async fn take_role(fetcher: &Fetcher, role: &AwsRole, by: &AwsKeys, form: &str, ahead: i64) -> Result<Answer, Refused> {
+async fn take_role(
+    fetcher: &Fetcher,
+    role: &AwsRole,
+    by: &AwsKeys,
+    form: &str,
+    ahead: i64,
+) -> Result<OutboundAnswer, TokenRefusal> {
     let base = fetcher.places.aws.sts.clone().unwrap_or_else(|| sts_url(&role.region));
     let host = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest);
     let host = host.split('/').next().unwrap_or(host);
-    let body = Pieces::One(form.to_owned().into());
+    let body = BodyPieces::One(form.to_owned().into());
     let covered = vec![("content-type", FORM)];
     let request = sigv4::Unsigned { method: "POST", target: "/", host, headers: covered, body: &body };
     let signing = Signing { region: role.region.clone(), service: "sts" };
     let signed = sigv4::headers(request, by, &signing, clock::later(ahead))
-        .map_err(|why| Refused::failed(format!("the request for a role could not be signed: {why}")))?;
+        .map_err(|why| TokenRefusal::failed(format!("the request for a role could not be signed: {why}")))?;
     let request = fetcher.outbound.operator_request(Method::POST, &format!("{}/", base.trim_end_matches('/')));
     let request = signed.into_iter().fold(request.header(header::CONTENT_TYPE, FORM), |r, (n, v)| r.header(n, v));
     Ok(send(request.body(form.to_owned())).await?)
 }
 
 /// The identity of the machine.
-pub(super) async fn host(fetcher: &Fetcher, region: &str) -> Result<Fetched, Refused> {
+pub(super) async fn host(fetcher: &Fetcher, region: &str) -> Result<Fetched, TokenRefusal> {
     let platform = &fetcher.places.aws;
     if let Some(keys) = &platform.keys {
         return Ok(given(keys));
@@ -107,9 +113,9 @@ pub(super) async fn host(fetcher: &Fetcher, region: &str) -> Result<Fetched, Ref
 
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html>: the token is the proof,
 /// nothing is signed.
-async fn web_identity(fetcher: &Fetcher, file: &PathBuf, role: &str, region: &str) -> Result<Fetched, Refused> {
+async fn web_identity(fetcher: &Fetcher, file: &PathBuf, role: &str, region: &str) -> Result<Fetched, TokenRefusal> {
     let unreadable = |e: std::io::Error| {
-        Refused::failed(format!("the file of AWS_WEB_IDENTITY_TOKEN_FILE cannot be read: {}", e.kind()))
+        TokenRefusal::failed(format!("the file of AWS_WEB_IDENTITY_TOKEN_FILE cannot be read: {}", e.kind()))
     };
     let token = tokio::fs::read_to_string(file).await.map_err(unreadable)?;
     let platform = &fetcher.places.aws;
@@ -127,13 +133,13 @@ async fn web_identity(fetcher: &Fetcher, file: &PathBuf, role: &str, region: &st
 
 /// Beside a container of ECS, or a pod with EKS Pod Identity
 /// (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>).
-async fn container(fetcher: &Fetcher, url: &str) -> Result<Fetched, Refused> {
+async fn container(fetcher: &Fetcher, url: &str) -> Result<Fetched, TokenRefusal> {
     let platform = &fetcher.places.aws;
     let token = match &platform.container_token_file {
         Some(file) => {
             let unreadable = |e: std::io::Error| {
                 let name = "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE";
-                Refused::failed(format!("the file of {name} cannot be read: {}", e.kind()))
+                TokenRefusal::failed(format!("the file of {name} cannot be read: {}", e.kind()))
             };
             Some(tokio::fs::read_to_string(file).await.map_err(unreadable)?.trim().to_owned())
         }
@@ -147,7 +153,7 @@ async fn container(fetcher: &Fetcher, url: &str) -> Result<Fetched, Refused> {
 /// Version 2 of the instance metadata service
 /// (<https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html>); version 1, which asks for
 /// no token first, is not spoken.
-async fn instance(fetcher: &Fetcher) -> Result<Fetched, Refused> {
+async fn instance(fetcher: &Fetcher) -> Result<Fetched, TokenRefusal> {
     let base = fetcher.places.aws.metadata.as_deref().unwrap_or("http://169.254.169.254").trim_end_matches('/');
     let request = |method, path: &str| fetcher.outbound.operator_request(method, &format!("{base}{path}"));
     let token = request(Method::PUT, "/latest/api/token");
@@ -156,37 +162,37 @@ async fn instance(fetcher: &Fetcher) -> Result<Fetched, Refused> {
     let folder = "/latest/meta-data/iam/security-credentials/";
     let roles = text(&ask(folder).await?);
     let role = roles.lines().map(str::trim).find(|line| !line.is_empty());
-    let role = role.ok_or_else(|| Refused::denied("this instance has no role"))?;
+    let role = role.ok_or_else(|| TokenRefusal::denied("this instance has no role"))?;
     told(&ask(&format!("{folder}{role}")).await?)
 }
 
-fn text(answer: &Answer) -> String {
+fn text(answer: &OutboundAnswer) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 
-async fn get(request: RequestBuilder) -> Result<Answer, Refused> {
+async fn get(request: RequestBuilder) -> Result<OutboundAnswer, TokenRefusal> {
     let answer = send(request).await?;
     match answer.status {
         200..300 => Ok(answer),
         400 | 401 | 403 | 404 => {
-            Err(Refused::denied(format!("the metadata service refused to tell keys: status {}", answer.status)))
+            Err(TokenRefusal::denied(format!("the metadata service refused to tell keys: status {}", answer.status)))
         }
-        status => Err(Refused::failed(format!("the metadata service failed: status {status}"))),
+        status => Err(TokenRefusal::failed(format!("the metadata service failed: status {status}"))),
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Told {
+struct MetadataCredentials {
     access_key_id: String,
     secret_access_key: String,
     token: Option<String>,
     expiration: Option<String>,
 }
 
-fn told(answer: &Answer) -> Result<Fetched, Refused> {
-    let told: Told = serde_json::from_slice(&answer.body)
-        .map_err(|_| Refused::failed("the metadata service answered with something that is no keys"))?;
+fn told(answer: &OutboundAnswer) -> Result<Fetched, TokenRefusal> {
+    let told: MetadataCredentials = serde_json::from_slice(&answer.body)
+        .map_err(|_| TokenRefusal::failed("the metadata service answered with something that is no keys"))?;
     let token = told.token.filter(|token| !token.is_empty());
     let keys =
         AwsKeys { id: told.access_key_id, secret: Secret::new(told.secret_access_key), token: token.map(Secret::new) };
@@ -194,11 +200,11 @@ fn told(answer: &Answer) -> Result<Fetched, Refused> {
 }
 
 /// The answer of STS, whose XML is flat enough to be read by its tags.
-fn exchanged(answer: &Answer) -> Result<Fetched, Refused> {
+fn exchanged(answer: &OutboundAnswer) -> Result<Fetched, TokenRefusal> {
     let xml = String::from_utf8_lossy(&answer.body);
     let needed = |name: &str| {
         let found = tag(&xml, name).filter(|text| !text.is_empty());
-        found.ok_or_else(|| Refused::failed(format!("AWS's token service answered without {name}")))
+        found.ok_or_else(|| TokenRefusal::failed(format!("AWS's token service answered without {name}")))
     };
     if (200..300).contains(&answer.status) {
         let (id, secret, token) = (needed("AccessKeyId")?, needed("SecretAccessKey")?, needed("SessionToken")?);
@@ -209,8 +215,8 @@ fn exchanged(answer: &Answer) -> Result<Fetched, Refused> {
     let why = tag(&xml, "Message").map_or_else(|| code.clone(), |message| format!("{code}: {message}"));
     let why: String = why.chars().take(LONGEST_MESSAGE).collect();
     Err(match answer.status {
-        400 | 401 | 403 => Refused::denied(format!("AWS's token service refused the credential: {why}")),
-        _ => Refused::failed(format!("AWS's token service failed: {why}")),
+        400 | 401 | 403 => TokenRefusal::denied(format!("AWS's token service refused the credential: {why}")),
+        _ => TokenRefusal::failed(format!("AWS's token service failed: {why}")),
     })
 }
 
@@ -221,14 +227,14 @@ fn tag(xml: &str, name: &str) -> Option<String> {
     Some(plain.iter().fold(inside.trim().to_owned(), |text, (escape, c)| text.replace(escape, c)))
 }
 
-fn fetched(keys: AwsKeys, until: Option<&str>, answer: &Answer) -> Result<Fetched, Refused> {
+fn fetched(keys: AwsKeys, until: Option<&str>, answer: &OutboundAnswer) -> Result<Fetched, TokenRefusal> {
     let lives = match until {
         Some(until) => {
             let until: Timestamp =
-                until.parse().map_err(|_| Refused::failed("keys came with an end that is no time"))?;
+                until.parse().map_err(|_| TokenRefusal::failed("keys came with an end that is no time"))?;
             let left = u64::try_from(until.secs() - clock::now_of(&answer.headers)).unwrap_or(0);
             if left == 0 {
-                return Err(Refused::failed("keys came that have ended already"));
+                return Err(TokenRefusal::failed("keys came that have ended already"));
             }
             bounded(Duration::from_secs(left))
         }
@@ -258,7 +264,7 @@ mod tests {
 
     #[test]
     fn answers_of_the_token_service() {
-        let answer = |status, body: &str| Answer { status, headers: http::HeaderMap::new(), body: body.into() };
+        let answer = |status, body: &str| OutboundAnswer { status, headers: http::HeaderMap::new(), body: body.into() };
         let good = "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIA1</AccessKeyId>\
                     <SecretAccessKey>s&amp;3</SecretAccessKey><SessionToken>t==</SessionToken>\
                     <Expiration>2126-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>";

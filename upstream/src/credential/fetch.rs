@@ -3,7 +3,7 @@
 use super::aws::{self, Platform};
 use super::clock::now_secs;
 use super::{google, oauth};
-use crate::outbound::{Answer, Outbound, OutboundError, send};
+use crate::outbound::{Outbound, OutboundAnswer, OutboundError, send};
 use gateway_domain::Secret;
 use gateway_domain::cloud::{AwsKeys, SignIn};
 use gateway_providers::oci::OciSigner;
@@ -67,12 +67,12 @@ pub(super) struct Fetched {
 
 /// No token. `denied`: the credential itself was refused, so that trying again is no help.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct TokenRefusal {
     pub(super) denied: bool,
     pub(super) message: String,
 }
 
-impl Refused {
+impl TokenRefusal {
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self { denied: false, message: message.into() }
     }
@@ -82,14 +82,14 @@ impl Refused {
     }
 }
 
-impl From<OutboundError> for Refused {
+impl From<OutboundError> for TokenRefusal {
     fn from(e: OutboundError) -> Self {
         Self::failed(format!("the token endpoint could not be asked: {e}"))
     }
 }
 
 impl Fetcher {
-    pub(super) async fn fetch(&self, sign_in: &SignIn) -> Result<Fetched, Refused> {
+    pub(super) async fn fetch(&self, sign_in: &SignIn) -> Result<Fetched, TokenRefusal> {
         match sign_in {
             SignIn::ServiceAccount(account) => google::service_account(self, account).await,
             SignIn::Federation(federation) => google::federation(self, federation).await,
@@ -98,7 +98,7 @@ impl Fetcher {
             SignIn::AzureHost { client_id, resource } => oauth::azure_host(self, client_id.as_deref(), resource).await,
             SignIn::AwsKeys(keys) => Ok(aws::given(keys)),
             SignIn::OciKey(key) => {
-                let signer = OciSigner::new(key).map_err(Refused::denied)?;
+                let signer = OciSigner::new(key).map_err(TokenRefusal::denied)?;
                 Ok(Fetched { pass: Pass::Oci(Arc::new(signer)), lives: LONGEST_LIFE })
             }
             SignIn::AwsRole(role) => aws::role(self, role).await,
@@ -112,31 +112,31 @@ pub(super) fn bounded(lives: Duration) -> Duration {
 }
 
 /// Sends, and takes the JSON of a 2xx.
-pub(super) async fn ask(request: RequestBuilder) -> Result<Value, Refused> {
+pub(super) async fn ask(request: RequestBuilder) -> Result<Value, TokenRefusal> {
     judge(&send(request).await?)
 }
 
 /// Asks an endpoint of somebody's own like [`ask`] does: one that quotes what it was sent must not make us tell it.
-pub(super) async fn ask_hiding(request: RequestBuilder, secret: &str) -> Result<Value, Refused> {
+pub(super) async fn ask_hiding(request: RequestBuilder, secret: &str) -> Result<Value, TokenRefusal> {
     judge_hiding(&send(request).await?, secret)
 }
 
-pub(super) fn judge(answer: &Answer) -> Result<Value, Refused> {
+pub(super) fn judge(answer: &OutboundAnswer) -> Result<Value, TokenRefusal> {
     judge_hiding(answer, "")
 }
 
-fn judge_hiding(answer: &Answer, secret: &str) -> Result<Value, Refused> {
+fn judge_hiding(answer: &OutboundAnswer, secret: &str) -> Result<Value, TokenRefusal> {
     let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
     if (200..300).contains(&answer.status) {
-        return json.ok_or_else(|| Refused::failed("the token endpoint answered with something that is no JSON"));
+        return json.ok_or_else(|| TokenRefusal::failed("the token endpoint answered with something that is no JSON"));
     }
     let why = json.as_ref().and_then(reason).unwrap_or_else(|| format!("status {}", answer.status));
     // Before the cut, which could leave a part of it. What is shorter would be found in innocent words.
     let why = if secret.len() < 8 { why } else { why.replace(secret, "***") };
     let why: String = why.chars().take(LONGEST_MESSAGE).collect();
     Err(match answer.status {
-        400 | 401 | 403 | 404 => Refused::denied(format!("the token endpoint refused the credential: {why}")),
-        _ => Refused::failed(format!("the token endpoint failed: {why}")),
+        400 | 401 | 403 | 404 => TokenRefusal::denied(format!("the token endpoint refused the credential: {why}")),
+        _ => TokenRefusal::failed(format!("the token endpoint failed: {why}")),
     })
 }
 
@@ -154,18 +154,18 @@ fn reason(json: &Value) -> Option<String> {
 }
 
 /// `access_token` and `expires_in`, which Azure's metadata service writes as text; App Service says the second it ends in.
-pub(super) fn token(json: &Value) -> Result<Fetched, Refused> {
+pub(super) fn token(json: &Value) -> Result<Fetched, TokenRefusal> {
     let token = json.get("access_token").and_then(Value::as_str).filter(|t| !t.is_empty());
-    let token = token.ok_or_else(|| Refused::failed("the token endpoint answered without an access_token"))?;
+    let token = token.ok_or_else(|| TokenRefusal::failed("the token endpoint answered without an access_token"))?;
     let number = |name: &str| json.get(name).and_then(|v| v.as_u64().or_else(|| v.as_str()?.parse().ok()));
     let now = u64::try_from(now_secs()).unwrap_or(0);
     let lives = number("expires_in").or_else(|| Some(number("expires_on")?.saturating_sub(now)));
     fetched(token, lives.map_or(UNSAID, Duration::from_secs))
 }
 
-pub(super) fn fetched(token: &str, lives: Duration) -> Result<Fetched, Refused> {
+pub(super) fn fetched(token: &str, lives: Duration) -> Result<Fetched, TokenRefusal> {
     let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| Refused::failed("the token endpoint answered with a token that no header can carry"))?;
+        .map_err(|_| TokenRefusal::failed("the token endpoint answered with a token that no header can carry"))?;
     header.set_sensitive(true);
     // A token that ends at once would be asked for without end.
     Ok(Fetched { pass: Pass::Header(header), lives: bounded(lives) })

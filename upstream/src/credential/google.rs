@@ -1,7 +1,7 @@
 //! Google's ways to a token: an assertion of a service account, a token of another issuer, the machine's identity.
 
 use super::clock::{self, now_secs};
-use super::fetch::{Fetched, Fetcher, Pass, Refused, ask, fetched, judge, token};
+use super::fetch::{Fetched, Fetcher, Pass, TokenRefusal, ask, fetched, judge, token};
 use crate::outbound::send;
 use gateway_domain::Timestamp;
 use gateway_domain::cloud::{Federation, ServiceAccount, SubjectFormat, SubjectSource};
@@ -27,7 +27,7 @@ struct AssertionClaims<'a> {
 
 /// RFC 7523: the endpoint's token for an assertion of our own. Where it says by its `date` that our clock is off, the
 /// assertion is made anew by its time.
-pub(super) async fn service_account(fetcher: &Fetcher, account: &ServiceAccount) -> Result<Fetched, Refused> {
+pub(super) async fn service_account(fetcher: &Fetcher, account: &ServiceAccount) -> Result<Fetched, TokenRefusal> {
     let now = now_secs();
     let answer = exchange(fetcher, account, now).await?;
     let refused = match judge(&answer) {
@@ -40,33 +40,37 @@ pub(super) async fn service_account(fetcher: &Fetcher, account: &ServiceAccount)
     }
 }
 
-async fn exchange(fetcher: &Fetcher, account: &ServiceAccount, now: i64) -> Result<crate::outbound::Answer, Refused> {
+async fn exchange(
+    fetcher: &Fetcher,
+    account: &ServiceAccount,
+    now: i64,
+) -> Result<crate::outbound::OutboundAnswer, TokenRefusal> {
     let form =
         [("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", &assertion(account, now)?)];
     let request = fetcher.outbound.request(Method::POST, &account.token_uri)?.form(&form);
     Ok(send(request).await?)
 }
 
-pub(super) fn assertion(account: &ServiceAccount, now: i64) -> Result<String, Refused> {
+pub(super) fn assertion(account: &ServiceAccount, now: i64) -> Result<String, TokenRefusal> {
     let key = EncodingKey::from_rsa_pem(account.key.expose().as_bytes())
-        .map_err(|_| Refused::denied("the private_key of the service account is no RSA key in PEM form"))?;
+        .map_err(|_| TokenRefusal::denied("the private_key of the service account is no RSA key in PEM form"))?;
     let mut head = Header::new(Algorithm::RS256);
     head.kid.clone_from(&account.key_id);
     let iat = now - EARLIER;
     let claims =
         AssertionClaims { iss: &account.email, scope: &account.scope, aud: &account.token_uri, iat, exp: iat + LIFE };
     jsonwebtoken::encode(&head, &claims, &key)
-        .map_err(|_| Refused::denied("the assertion of the service account could not be signed"))
+        .map_err(|_| TokenRefusal::denied("the assertion of the service account could not be signed"))
 }
 
 /// RFC 8693, and on to a service account where the file names one.
-pub(super) async fn federation(fetcher: &Fetcher, federation: &Federation) -> Result<Fetched, Refused> {
+pub(super) async fn federation(fetcher: &Fetcher, federation: &Federation) -> Result<Fetched, TokenRefusal> {
     let addresses = std::iter::once(&federation.token_url).chain(&federation.impersonation_url);
     if let SubjectSource::File(_) = federation.source
         && !addresses.into_iter().all(|url| fetcher.outbound.trusts(url) || is_googles(url))
     {
         // Else whoever writes such a file could have any file of this machine sent anywhere.
-        return Err(Refused::denied("a credential file with a `file` source may name addresses of Google's only"));
+        return Err(TokenRefusal::denied("a credential file with a `file` source may name addresses of Google's only"));
     }
     let subject = subject(fetcher, federation).await?;
     let form = [
@@ -80,12 +84,13 @@ pub(super) async fn federation(fetcher: &Fetcher, federation: &Federation) -> Re
     let exchanged = token(&ask(fetcher.outbound.request(Method::POST, &federation.token_url)?.form(&form)).await?)?;
     let Some(url) = &federation.impersonation_url else { return Ok(exchanged) };
     let wanted = json!({ "scope": [federation.scope], "lifetime": format!("{LIFE}s") });
-    let Pass::Header(bearer) = exchanged.pass else { return Err(Refused::failed("no token to go on with")) };
+    let Pass::Header(bearer) = exchanged.pass else { return Err(TokenRefusal::failed("no token to go on with")) };
     let request = fetcher.outbound.request(Method::POST, url)?;
     let answer = send(request.header(header::AUTHORIZATION, bearer).json(&wanted)).await?;
     let json = judge(&answer)?;
     let access = json.get("accessToken").and_then(Value::as_str);
-    let access = access.ok_or_else(|| Refused::failed("the service account's token came without an accessToken"))?;
+    let access =
+        access.ok_or_else(|| TokenRefusal::failed("the service account's token came without an accessToken"))?;
     let until = json.get("expireTime").and_then(|t| t.as_str()?.parse::<Timestamp>().ok());
     let lives = until.map_or(LIFE, |until| until.secs() - clock::now_of(&answer.headers));
     fetched(access, Duration::from_secs(u64::try_from(lives).unwrap_or(0)))
@@ -96,10 +101,10 @@ fn is_googles(url: &str) -> bool {
     host.is_some_and(|host| host.ends_with(".googleapis.com") && !host.contains('@'))
 }
 
-async fn subject(fetcher: &Fetcher, federation: &Federation) -> Result<String, Refused> {
+async fn subject(fetcher: &Fetcher, federation: &Federation) -> Result<String, TokenRefusal> {
     let text = match &federation.source {
         SubjectSource::File(path) => tokio::fs::read_to_string(path).await.map_err(|e| {
-            Refused::failed(format!("the file with the token to exchange cannot be read: {}", e.kind()))
+            TokenRefusal::failed(format!("the file with the token to exchange cannot be read: {}", e.kind()))
         })?,
         SubjectSource::Url { url, headers } => {
             let mut request = fetcher.outbound.request(Method::GET, url)?;
@@ -109,7 +114,7 @@ async fn subject(fetcher: &Fetcher, federation: &Federation) -> Result<String, R
             let answer = send(request).await?;
             if !(200..300).contains(&answer.status) {
                 let why = format!("the source of the token to exchange answered with status {}", answer.status);
-                return Err(Refused::failed(why));
+                return Err(TokenRefusal::failed(why));
             }
             String::from_utf8(answer.body).unwrap_or_default()
         }
@@ -121,12 +126,12 @@ async fn subject(fetcher: &Fetcher, federation: &Federation) -> Result<String, R
             json.and_then(|json| json.get(field)?.as_str().map(str::to_owned))
         }
     };
-    found.filter(|t| !t.is_empty()).ok_or_else(|| Refused::failed("the source of the token to exchange gave none"))
+    found.filter(|t| !t.is_empty()).ok_or_else(|| TokenRefusal::failed("the source of the token to exchange gave none"))
 }
 
 /// <https://cloud.google.com/compute/docs/access/authenticate-workloads>: what the machine is, asked of its metadata
 /// service.
-pub(super) async fn host(fetcher: &Fetcher, scope: &str) -> Result<Fetched, Refused> {
+pub(super) async fn host(fetcher: &Fetcher, scope: &str) -> Result<Fetched, TokenRefusal> {
     let base = fetcher.places.google_metadata.trim_end_matches('/');
     let url = format!("{base}/computeMetadata/v1/instance/service-accounts/default/token");
     let request = fetcher.outbound.operator_request(Method::GET, &url).query(&[("scopes", scope)]);

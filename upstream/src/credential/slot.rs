@@ -1,7 +1,7 @@
 //! The token of one credential. While it is used a task of its own renews it ahead of its end; whoever comes when
 //! there is none waits for the one fetch that is under way.
 
-use super::fetch::{Fetched, Fetcher, Pass, Refused};
+use super::fetch::{Fetched, Fetcher, Pass, TokenRefusal};
 use arc_swap::ArcSwapOption;
 use gateway_domain::cloud::Grant;
 use gateway_domain::{Fault, FaultKind};
@@ -23,7 +23,7 @@ const AHEAD: Duration = Duration::from_secs(300);
 /// Clocks differ, and requests take their time on the way.
 const SLACK: Duration = Duration::from_secs(10);
 
-struct Token {
+struct CachedToken {
     pass: Pass,
     since: Instant,
     until: Instant,
@@ -36,7 +36,7 @@ struct KeptFailure {
 
 pub(super) struct TokenSlot {
     grant: Arc<Grant>,
-    token: ArcSwapOption<Token>,
+    token: ArcSwapOption<CachedToken>,
     failure: ArcSwapOption<KeptFailure>,
     /// How many seconds the clock of whoever checks signatures is ahead of ours; known since it refused one for that.
     ahead: AtomicI64,
@@ -95,11 +95,11 @@ impl TokenSlot {
         let ahead = AHEAD.min(fetched.lives / 5);
         self.failure.store(None);
         let until = now + fetched.lives.saturating_sub(SLACK.min(ahead / 2));
-        self.token.store(Some(Arc::new(Token { pass: fetched.pass.clone(), since: now, until })));
+        self.token.store(Some(Arc::new(CachedToken { pass: fetched.pass.clone(), since: now, until })));
         fetched.lives - ahead
     }
 
-    fn fail(&self, refused: Refused, failures: u32) -> Duration {
+    fn fail(&self, refused: TokenRefusal, failures: u32) -> Duration {
         let pause = FIRST_PAUSE.saturating_mul(1 << failures.min(6)).min(LONGEST_PAUSE);
         let kind = if refused.denied { FaultKind::SignInRefused } else { FaultKind::SignInFailed };
         let fault = Fault::new(kind, refused.message);

@@ -20,12 +20,12 @@ const SECRET: &str = "sk-long-secret-99";
 type Script = fn(usize) -> (StatusCode, String);
 
 #[derive(Clone)]
-struct Endpoint {
+struct TokenEndpoint {
     calls: Arc<AtomicUsize>,
     script: Script,
 }
 
-async fn play(State(endpoint): State<Endpoint>, form: String) -> impl IntoResponse {
+async fn play(State(endpoint): State<TokenEndpoint>, form: String) -> impl IntoResponse {
     assert_eq!(form, "grant_type=client_credentials&client_id=i&client_secret=sk-long-secret-99&scope=all");
     let call = endpoint.calls.fetch_add(1, SeqCst) + 1;
     // Long enough for others to come while it is under way.
@@ -41,7 +41,7 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("binds");
     let endpoint = format!("http://{}/token", listener.local_addr().expect("bound"));
     let calls = Arc::<AtomicUsize>::default();
-    let app = Router::new().route("/token", post(play)).with_state(Endpoint { calls: calls.clone(), script });
+    let app = Router::new().route("/token", post(play)).with_state(TokenEndpoint { calls: calls.clone(), script });
     Handle::current().spawn(async move { axum::serve(listener, app).await });
     let outbound = Outbound::new(Arc::new(Trusted::parse(&["127.0.0.1"]).expect("valid"))).expect("builds");
     let places = Places {
@@ -53,7 +53,7 @@ async fn stage(script: Script) -> (Arc<Credentials>, Arc<Grant>, Arc<AtomicUsize
         aws: Platform::default(),
     };
     let secret = Assertion::Secret(Secret::new(SECRET.into()));
-    let endpoint = cloud::Endpoint::Url(endpoint);
+    let endpoint = cloud::SignInEndpoint::Url(endpoint);
     let (scope, client_id) = (Some("all".into()), "i".into());
     let client = ClientCredentials { endpoint, client_id, secret, scope, resource: None, audience: None };
     let grant = Arc::new(Grant::new(SignIn::ClientCredentials(client)));

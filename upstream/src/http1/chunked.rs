@@ -10,7 +10,7 @@ const MOST_TRAILERS: usize = 16 * 1024;
 const MOST_DIGITS: u8 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     Size,
     /// Blanks behind a size, as old servers send to fill a field.
     Padding,
@@ -29,7 +29,7 @@ enum State {
 /// A body on its way.
 #[derive(Debug)]
 pub(super) struct Chunked {
-    state: State,
+    state: ChunkState,
     /// The size of the chunk that is being read, then what is left of it.
     size: u64,
     digits: u8,
@@ -49,18 +49,18 @@ pub(super) struct Decoded {
 
 impl Chunked {
     pub(super) const fn new() -> Self {
-        Self { state: State::Size, size: 0, digits: 0, extensions: 0, trailers: 0 }
+        Self { state: ChunkState::Size, size: 0, digits: 0, extensions: 0, trailers: 0 }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ChunkState::Done
     }
 
     /// Reads on. Data that came before a fault is given first; the fault comes with the next call.
     pub(super) fn decode(&mut self, bytes: &mut [u8]) -> Result<Decoded, BrokenWhy> {
         let mut got = Decoded::default();
-        while got.read < bytes.len() && self.state != State::Done {
-            if self.state == State::Data {
+        while got.read < bytes.len() && self.state != ChunkState::Done {
+            if self.state == ChunkState::Data {
                 self.take(bytes, &mut got);
                 continue;
             }
@@ -86,50 +86,50 @@ impl Chunked {
         got.read += length;
         self.size -= length as u64;
         if self.size == 0 {
-            self.state = State::DataCr;
+            self.state = ChunkState::DataCr;
         }
     }
 
     /// One byte of the framing. Changes nothing where it fails.
     fn step(&mut self, byte: u8) -> Result<(), BrokenWhy> {
         self.state = match (self.state, byte) {
-            (State::Size, b'\r') if self.digits > 0 => State::SizeEnd,
-            (State::Size, b';') if self.digits > 0 => State::Extension,
-            (State::Size, b' ' | b'\t') if self.digits > 0 => State::Padding,
-            (State::Size, _) => {
+            (ChunkState::Size, b'\r') if self.digits > 0 => ChunkState::SizeEnd,
+            (ChunkState::Size, b';') if self.digits > 0 => ChunkState::Extension,
+            (ChunkState::Size, b' ' | b'\t') if self.digits > 0 => ChunkState::Padding,
+            (ChunkState::Size, _) => {
                 let digit = char::from(byte).to_digit(16).ok_or(BrokenWhy::BadChunk)?;
                 if self.digits == MOST_DIGITS {
                     return Err(BrokenWhy::BadChunk);
                 }
                 self.digits += 1;
                 self.size = self.size << 4 | u64::from(digit);
-                State::Size
+                ChunkState::Size
             }
-            (State::Padding | State::Extension, b'\r') => State::SizeEnd,
-            (State::Padding, b';') => State::Extension,
-            (State::Padding, b' ' | b'\t') => {
+            (ChunkState::Padding | ChunkState::Extension, b'\r') => ChunkState::SizeEnd,
+            (ChunkState::Padding, b';') => ChunkState::Extension,
+            (ChunkState::Padding, b' ' | b'\t') => {
                 count(&mut self.extensions, MOST_EXTENSIONS, byte)?;
-                State::Padding
+                ChunkState::Padding
             }
-            (State::Extension, _) => {
+            (ChunkState::Extension, _) => {
                 count(&mut self.extensions, MOST_EXTENSIONS, byte)?;
-                State::Extension
+                ChunkState::Extension
             }
-            (State::SizeEnd, b'\n') if self.size == 0 => State::TrailerStart,
-            (State::SizeEnd, b'\n') => State::Data,
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => {
+            (ChunkState::SizeEnd, b'\n') if self.size == 0 => ChunkState::TrailerStart,
+            (ChunkState::SizeEnd, b'\n') => ChunkState::Data,
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => {
                 (self.size, self.digits) = (0, 0);
-                State::Size
+                ChunkState::Size
             }
-            (State::TrailerStart, b'\r') => State::LastLf,
-            (State::Trailer, b'\r') => State::TrailerLf,
-            (State::TrailerStart | State::Trailer, _) => {
+            (ChunkState::TrailerStart, b'\r') => ChunkState::LastLf,
+            (ChunkState::Trailer, b'\r') => ChunkState::TrailerLf,
+            (ChunkState::TrailerStart | ChunkState::Trailer, _) => {
                 count(&mut self.trailers, MOST_TRAILERS, byte)?;
-                State::Trailer
+                ChunkState::Trailer
             }
-            (State::TrailerLf, b'\n') => State::TrailerStart,
-            (State::LastLf, b'\n') => State::Done,
+            (ChunkState::TrailerLf, b'\n') => ChunkState::TrailerStart,
+            (ChunkState::LastLf, b'\n') => ChunkState::Done,
             _ => return Err(BrokenWhy::BadChunk),
         };
         Ok(())

@@ -2,11 +2,11 @@
 //! Everything happens in one loop that writes, then reads, so that both ways go on at once and no task is needed.
 
 use super::clock::{Clock, Wait};
-use super::head::{Asked, ResponseHead};
-use super::outgoing::{Outgoing, WriteProgress};
+use super::head::{RequestKind, ResponseHead};
+use super::outgoing::{RequestWriter, WriteProgress};
 use super::parser::Parser;
 use super::request::RequestHead;
-use super::{BodySource, BrokenWhy, Clocks, RequestBody, SendError};
+use super::{BodySource, BrokenWhy, PeerTimeouts, RequestBody, SendError};
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use pingora::protocols::Stream;
@@ -31,11 +31,11 @@ pub(crate) struct Connection {
     incoming: BytesMut,
     /// The room that `incoming` has.
     room: usize,
-    outgoing: Outgoing,
+    outgoing: RequestWriter,
     parser: Parser,
     head: ResponseHead,
     clock: Clock,
-    clocks: Clocks,
+    clocks: PeerTimeouts,
     /// The caller watches the silence of the body.
     is_unclocked: bool,
     /// Something of an answer came.
@@ -45,14 +45,14 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(stream: Stream, key: u64) -> Self {
-        let clocks = Clocks { first_byte: Duration::ZERO, idle: Duration::ZERO };
+        let clocks = PeerTimeouts { first_byte: Duration::ZERO, idle: Duration::ZERO };
         Self {
             stream,
             key,
             incoming: BytesMut::new(),
             room: USUAL,
-            outgoing: Outgoing::new(),
-            parser: Parser::new(Asked::Content),
+            outgoing: RequestWriter::new(),
+            parser: Parser::new(RequestKind::Content),
             head: ResponseHead::default(),
             clock: Clock::new(),
             clocks,
@@ -67,11 +67,11 @@ impl Connection {
     }
 
     /// A request takes the connection over.
-    pub(super) fn begin(&mut self, head: &RequestHead, body: RequestBody<'_>, clocks: Clocks, now: Instant) {
+    pub(super) fn begin(&mut self, head: &RequestHead, body: RequestBody<'_>, clocks: PeerTimeouts, now: Instant) {
         self.parser = Parser::new(match head.method() {
-            _ if head.opens_web_socket() => Asked::WebSocket,
-            &Method::HEAD => Asked::HeadOnly,
-            _ => Asked::Content,
+            _ if head.opens_web_socket() => RequestKind::WebSocket,
+            &Method::HEAD => RequestKind::HeadOnly,
+            _ => RequestKind::Content,
         });
         self.outgoing.begin(head, body);
         self.clock.begin(now);

@@ -72,7 +72,7 @@ pub(super) struct Terms {
 
 /// What was asked for, as far as answers depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     Content,
     /// The answer to `HEAD`: it has no body, whatever its head says of the length.
     HeadOnly,
@@ -94,7 +94,7 @@ struct Hop {
 }
 
 /// Reads `text`, which ends with its empty line, into `head`.
-pub(super) fn parse(text: &[u8], asked: Asked, head: &mut ResponseHead) -> Result<Terms, BrokenWhy> {
+pub(super) fn parse(text: &[u8], asked: RequestKind, head: &mut ResponseHead) -> Result<Terms, BrokenWhy> {
     head.clear();
     // One copy, of which each value is a window.
     let text = Bytes::copy_from_slice(text);
@@ -183,7 +183,7 @@ impl Hop {
         Ok(())
     }
 
-    fn extent(&self, status: u16, asked: Asked, is_new: bool) -> Result<Extent, BrokenWhy> {
+    fn extent(&self, status: u16, asked: RequestKind, is_new: bool) -> Result<Extent, BrokenWhy> {
         let is_chunked = self.encodings > 0;
         if is_chunked && self.length.is_some() {
             return Err(BrokenWhy::LengthAndEncoding);
@@ -193,11 +193,11 @@ impl Hop {
             return Err(BrokenWhy::BadEncoding);
         }
         match status {
-            101 if asked == Asked::WebSocket && self.upgrades && self.to_web_socket => Ok(Extent::Upgraded),
+            101 if asked == RequestKind::WebSocket && self.upgrades && self.to_web_socket => Ok(Extent::Upgraded),
             101 => Err(BrokenWhy::UnaskedSwitch),
             100..200 => Ok(Extent::Interim),
             204 | 304 => Ok(Extent::Length(0)),
-            _ if asked == Asked::HeadOnly => Ok(Extent::Length(0)),
+            _ if asked == RequestKind::HeadOnly => Ok(Extent::Length(0)),
             _ if is_chunked => Ok(Extent::Chunked),
             _ => Ok(self.length.map_or(Extent::UntilClose, Extent::Length)),
         }

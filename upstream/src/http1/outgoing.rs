@@ -4,7 +4,7 @@
 use super::request::{Framing, RequestHead};
 use super::{BodySource, RequestBody};
 use bytes::Bytes;
-use gateway_providers::Pieces;
+use gateway_providers::BodyPieces;
 use pingora::protocols::Stream;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -33,8 +33,8 @@ pub(super) enum WriteProgress {
 
 enum Rest {
     Nothing,
-    Held { pieces: Pieces, piece: usize, offset: usize },
-    Source(Frame),
+    Held { pieces: BodyPieces, piece: usize, offset: usize },
+    Source(OutgoingFraming),
 }
 
 /// What came of asking the source.
@@ -50,7 +50,7 @@ enum Gathered {
 
 /// How what comes from a source is framed.
 #[derive(Clone, Copy)]
-enum Frame {
+enum OutgoingFraming {
     /// So many bytes are still announced.
     Length(usize),
     Chunked,
@@ -59,7 +59,7 @@ enum Frame {
     Open,
 }
 
-pub(super) struct Outgoing {
+pub(super) struct RequestWriter {
     buffer: Vec<u8>,
     written: usize,
     /// Bytes went to the stream since its last flush; TLS and Pingora's own buffer may still hold some.
@@ -76,7 +76,7 @@ pub(super) struct Outgoing {
     is_ended: bool,
 }
 
-impl Outgoing {
+impl RequestWriter {
     pub(super) const fn new() -> Self {
         Self {
             buffer: Vec::new(),
@@ -113,16 +113,16 @@ impl Outgoing {
                 self.source = Some(source);
                 let frame = match framing {
                     Framing::None => return,
-                    Framing::Length(length) => Frame::Length(length),
-                    Framing::Chunked => Frame::Chunked,
-                    Framing::WebSocket => Frame::Closed,
+                    Framing::Length(length) => OutgoingFraming::Length(length),
+                    Framing::Chunked => OutgoingFraming::Chunked,
+                    Framing::WebSocket => OutgoingFraming::Closed,
                 };
                 self.rest = Rest::Source(frame);
             }
         }
     }
 
-    fn hold(&mut self, pieces: &Pieces) {
+    fn hold(&mut self, pieces: &BodyPieces) {
         let mut room = TOGETHER;
         for (at, piece) in pieces.iter().enumerate() {
             let now = piece.len().min(room);
@@ -157,14 +157,14 @@ impl Outgoing {
     /// The connection has become another: what the source says goes up as it is.
     pub(super) const fn open(&mut self) {
         if let Rest::Source(frame) = &mut self.rest {
-            *frame = Frame::Open;
+            *frame = OutgoingFraming::Open;
             self.progress = WriteProgress::Blocked;
         }
     }
 
     /// The connection stays what it is: nothing will be said on it.
     pub(super) fn settle(&mut self) {
-        if matches!(self.rest, Rest::Source(Frame::Closed)) {
+        if matches!(self.rest, Rest::Source(OutgoingFraming::Closed)) {
             self.rest = Rest::Nothing;
         }
     }
@@ -176,7 +176,7 @@ impl Outgoing {
         }
         self.progress = match self.write_on(cx, stream) {
             Poll::Ready(Ok(progress)) => progress,
-            Poll::Ready(Err(Failed)) => {
+            Poll::Ready(Err(WriteFailure)) => {
                 self.rest = Rest::Nothing;
                 WriteProgress::Short
             }
@@ -184,9 +184,9 @@ impl Outgoing {
         };
     }
 
-    fn write_on(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<WriteProgress, Failed>> {
+    fn write_on(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<WriteProgress, WriteFailure>> {
         loop {
-            let gathered = self.gather(cx).unwrap_or_else(|Failed| {
+            let gathered = self.gather(cx).unwrap_or_else(|WriteFailure| {
                 (self.rest, self.is_cut) = (Rest::Nothing, true);
                 Gathered::Over
             });
@@ -207,7 +207,7 @@ impl Outgoing {
                 continue;
             }
             if self.is_dirty {
-                std::task::ready!(Pin::new(&mut *stream).poll_flush(cx)).map_err(|_| Failed)?;
+                std::task::ready!(Pin::new(&mut *stream).poll_flush(cx)).map_err(|_| WriteFailure)?;
                 self.is_dirty = false;
             }
             return Poll::Ready(Ok(match gathered {
@@ -236,9 +236,9 @@ impl Outgoing {
     }
 
     /// Takes what the source has, as far as there is room.
-    fn gather(&mut self, cx: &mut Context<'_>) -> Result<Gathered, Failed> {
+    fn gather(&mut self, cx: &mut Context<'_>) -> Result<Gathered, WriteFailure> {
         let (Rest::Source(frame), Some(source)) = (&mut self.rest, &mut self.source) else { return Ok(Gathered::Over) };
-        while !matches!(frame, Frame::Closed | Frame::Length(0)) {
+        while !matches!(frame, OutgoingFraming::Closed | OutgoingFraming::Length(0)) {
             let Some(room) = GATHERED.checked_sub(self.buffer.len() + AROUND).filter(|room| *room > AROUND) else {
                 return Ok(Gathered::Full);
             };
@@ -248,10 +248,10 @@ impl Outgoing {
                 Poll::Ready(None) => {
                     match frame {
                         // Fewer bytes than were announced: what comes next on this connection would be taken for them.
-                        Frame::Length(_) => return Err(Failed),
-                        Frame::Chunked => self.buffer.extend_from_slice(b"0\r\n\r\n"),
-                        Frame::Open => self.is_ended = source.is_closing(),
-                        Frame::Closed => {}
+                        OutgoingFraming::Length(_) => return Err(WriteFailure),
+                        OutgoingFraming::Chunked => self.buffer.extend_from_slice(b"0\r\n\r\n"),
+                        OutgoingFraming::Open => self.is_ended = source.is_closing(),
+                        OutgoingFraming::Closed => {}
                     }
                     self.rest = Rest::Nothing;
                     return Ok(Gathered::Over);
@@ -263,29 +263,29 @@ impl Outgoing {
 }
 
 /// The peer takes nothing more, or must not be given more.
-struct Failed;
+struct WriteFailure;
 
-fn write(cx: &mut Context<'_>, stream: &mut Stream, bytes: &[u8]) -> Poll<Result<usize, Failed>> {
-    Pin::new(stream).poll_write(cx, bytes).map(|taken| taken.ok().filter(|taken| *taken > 0).ok_or(Failed))
+fn write(cx: &mut Context<'_>, stream: &mut Stream, bytes: &[u8]) -> Poll<Result<usize, WriteFailure>> {
+    Pin::new(stream).poll_write(cx, bytes).map(|taken| taken.ok().filter(|taken| *taken > 0).ok_or(WriteFailure))
 }
 
-fn append(buffer: &mut Vec<u8>, frame: &mut Frame, part: &[u8]) -> Result<(), Failed> {
+fn append(buffer: &mut Vec<u8>, frame: &mut OutgoingFraming, part: &[u8]) -> Result<(), WriteFailure> {
     match frame {
-        Frame::Length(left) => {
+        OutgoingFraming::Length(left) => {
             // More than was announced would be read as the next request.
-            *left = left.checked_sub(part.len()).ok_or(Failed)?;
+            *left = left.checked_sub(part.len()).ok_or(WriteFailure)?;
             buffer.extend_from_slice(part);
         }
         // An empty chunk would be the end.
-        Frame::Chunked if part.is_empty() => {}
-        Frame::Chunked => {
+        OutgoingFraming::Chunked if part.is_empty() => {}
+        OutgoingFraming::Chunked => {
             push_hex(buffer, part.len());
             buffer.extend_from_slice(b"\r\n");
             buffer.extend_from_slice(part);
             buffer.extend_from_slice(b"\r\n");
         }
-        Frame::Open => buffer.extend_from_slice(part),
-        Frame::Closed => return Err(Failed),
+        OutgoingFraming::Open => buffer.extend_from_slice(part),
+        OutgoingFraming::Closed => return Err(WriteFailure),
     }
     Ok(())
 }
@@ -298,8 +298,8 @@ fn push_hex(buffer: &mut Vec<u8>, number: usize) {
     }
 }
 
-impl std::fmt::Debug for Outgoing {
+impl std::fmt::Debug for RequestWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outgoing").field("progress", &self.progress).finish_non_exhaustive()
+        f.debug_struct("RequestWriter").field("progress", &self.progress).finish_non_exhaustive()
     }
 }

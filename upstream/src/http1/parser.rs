@@ -3,7 +3,7 @@
 
 use super::BrokenWhy;
 use super::chunked::Chunked;
-use super::head::{Asked, Extent, ResponseHead, parse};
+use super::head::{Extent, RequestKind, ResponseHead, parse};
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
@@ -13,7 +13,7 @@ const MOST_INTERIM: usize = 64;
 const START: &[u8] = b"HTTP/1.";
 
 #[derive(Debug)]
-enum State {
+enum ParserState {
     Head,
     Length(u64),
     Chunked(Chunked),
@@ -26,8 +26,8 @@ enum State {
 /// Reads one answer.
 #[derive(Debug)]
 pub struct Parser {
-    asked: Asked,
-    state: State,
+    asked: RequestKind,
+    state: ParserState,
     /// Where the search goes on in the head that is coming: no empty line lies before here.
     searched: usize,
     interim: usize,
@@ -36,13 +36,13 @@ pub struct Parser {
 }
 
 impl Parser {
-    pub const fn new(asked: Asked) -> Self {
-        Self { asked, state: State::Head, searched: 0, interim: 0, interim_bytes: 0, keeps_alive: false }
+    pub const fn new(asked: RequestKind) -> Self {
+        Self { asked, state: ParserState::Head, searched: 0, interim: 0, interim_bytes: 0, keeps_alive: false }
     }
 
     /// Reads the head into `head`, once all of it is in `buffer`, past all answers that only inform.
     pub fn head(&mut self, buffer: &mut BytesMut, head: &mut ResponseHead) -> Result<bool, BrokenWhy> {
-        while matches!(self.state, State::Head) {
+        while matches!(self.state, ParserState::Head) {
             let Some(length) = self.find_head(buffer)? else { return Ok(false) };
             let terms = parse(&buffer[..length], self.asked, head)?;
             buffer.advance(length);
@@ -53,13 +53,13 @@ impl Parser {
                     if self.interim > MOST_INTERIM || self.interim_bytes > MOST_HEAD {
                         return Err(BrokenWhy::TooManyInterim);
                     }
-                    State::Head
+                    ParserState::Head
                 }
-                Extent::Length(0) => State::Done,
-                Extent::Length(length) => State::Length(length),
-                Extent::Chunked => State::Chunked(Chunked::new()),
-                Extent::UntilClose => State::UntilClose,
-                Extent::Upgraded => State::Upgraded,
+                Extent::Length(0) => ParserState::Done,
+                Extent::Length(length) => ParserState::Length(length),
+                Extent::Chunked => ParserState::Chunked(Chunked::new()),
+                Extent::UntilClose => ParserState::UntilClose,
+                Extent::Upgraded => ParserState::Upgraded,
             };
             self.keeps_alive = terms.keeps_alive;
         }
@@ -97,23 +97,23 @@ impl Parser {
     /// fewer than `copied_below` bytes is a copy: it must not keep the whole buffer from being used again.
     pub fn piece(&mut self, buffer: &mut BytesMut, copied_below: usize) -> Result<Option<Bytes>, BrokenWhy> {
         let length = match &mut self.state {
-            State::Head | State::Done => return Ok(None),
-            State::Chunked(chunked) => {
+            ParserState::Head | ParserState::Done => return Ok(None),
+            ParserState::Chunked(chunked) => {
                 let got = chunked.decode(buffer)?;
                 if chunked.is_done() {
-                    self.state = State::Done;
+                    self.state = ParserState::Done;
                 }
                 buffer.advance(got.start);
                 let piece = cut(buffer, got.end - got.start, copied_below);
                 buffer.advance(got.read - got.end);
                 return Ok(piece);
             }
-            State::UntilClose | State::Upgraded => buffer.len(),
-            State::Length(left) => {
+            ParserState::UntilClose | ParserState::Upgraded => buffer.len(),
+            ParserState::Length(left) => {
                 let length = usize::try_from(*left).map_or(buffer.len(), |left| left.min(buffer.len()));
                 *left -= length as u64;
                 if *left == 0 {
-                    self.state = State::Done;
+                    self.state = ParserState::Done;
                 }
                 length
             }
@@ -124,23 +124,23 @@ impl Parser {
     /// The peer says no more.
     pub fn close(&mut self, buffer: &[u8]) -> Result<(), BrokenWhy> {
         match self.state {
-            State::Head if self.interim == 0 && buffer.is_empty() => Err(BrokenWhy::NoAnswer),
-            State::UntilClose | State::Upgraded if buffer.is_empty() => {
+            ParserState::Head if self.interim == 0 && buffer.is_empty() => Err(BrokenWhy::NoAnswer),
+            ParserState::UntilClose | ParserState::Upgraded if buffer.is_empty() => {
                 self.keeps_alive = false;
-                self.state = State::Done;
+                self.state = ParserState::Done;
                 Ok(())
             }
-            State::Done => Ok(()),
+            ParserState::Done => Ok(()),
             _ => Err(BrokenWhy::CutOff),
         }
     }
 
     pub const fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, ParserState::Done)
     }
 
     pub const fn is_upgraded(&self) -> bool {
-        matches!(self.state, State::Upgraded)
+        matches!(self.state, ParserState::Upgraded)
     }
 
     /// The connection may carry another request, once this answer is done.

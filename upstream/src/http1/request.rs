@@ -34,12 +34,12 @@ pub struct RequestHead {
     base: Arc<PreparedHead>,
     /// A bit for each of the prepared lines: set where the line was replaced or taken away.
     hidden: u64,
-    extra: Vec<Line>,
+    extra: Vec<HeaderField>,
     framing: Framing,
 }
 
 #[derive(Clone)]
-struct Line {
+struct HeaderField {
     name: HeaderName,
     value: HeaderValue,
 }
@@ -47,7 +47,7 @@ struct Line {
 struct PreparedHead {
     method: Method,
     path: PathAndQuery,
-    lines: Vec<Line>,
+    lines: Vec<HeaderField>,
     /// The request line and then `lines`, each with its line break.
     text: Vec<u8>,
     /// Where each line of the text ends, the request line first.
@@ -90,7 +90,7 @@ impl RequestHead {
     /// Adds a line, whatever is there under this name.
     pub fn append(&mut self, name: HeaderName, value: HeaderValue) {
         if !frames(&name) {
-            self.extra.push(Line { name, value });
+            self.extra.push(HeaderField { name, value });
         }
     }
 
@@ -106,7 +106,7 @@ impl RequestHead {
     /// This head, with all that was added made text: for heads that are kept and cloned.
     #[must_use]
     pub fn prepared(self) -> Self {
-        let lines: Vec<Line> = self.lines().cloned().collect();
+        let lines: Vec<HeaderField> = self.lines().cloned().collect();
         if lines.len() > MOST_PREPARED {
             return self;
         }
@@ -132,7 +132,7 @@ impl RequestHead {
         self.lines().map(|line| (&line.name, &line.value))
     }
 
-    fn lines(&self) -> impl Iterator<Item = &Line> {
+    fn lines(&self) -> impl Iterator<Item = &HeaderField> {
         let kept = self.base.lines.iter().enumerate().filter(|(at, _)| self.hidden & (1 << at) == 0);
         kept.map(|(_, line)| line).chain(&self.extra)
     }
@@ -175,7 +175,7 @@ impl RequestHead {
 }
 
 impl PreparedHead {
-    fn new(method: Method, path: PathAndQuery, lines: Vec<Line>) -> Self {
+    fn new(method: Method, path: PathAndQuery, lines: Vec<HeaderField>) -> Self {
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(method.as_str().as_bytes());
         text.push(b' ');
@@ -190,7 +190,7 @@ impl PreparedHead {
     }
 }
 
-impl Line {
+impl HeaderField {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.name.as_str().as_bytes());
         out.extend_from_slice(b": ");

@@ -7,7 +7,7 @@ mod lines;
 mod waits;
 
 use super::*;
-use crate::dial::{Dialer, Origin};
+use crate::dial::{Dialer, ResolvedOrigin};
 use crate::dns::Dns;
 use gateway_domain::egress::{BaseUrl, Trusted};
 use http::{HeaderName, HeaderValue, Method};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
-const LONG: Clocks = Clocks { first_byte: Duration::from_secs(20), idle: Duration::from_secs(20) };
+const LONG: PeerTimeouts = PeerTimeouts { first_byte: Duration::from_secs(20), idle: Duration::from_secs(20) };
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 fn post() -> RequestHead {
@@ -28,8 +28,8 @@ fn head(method: Method) -> RequestHead {
     head.header(HeaderName::from_static("host"), HeaderValue::from_static("a.example"))
 }
 
-fn held(text: &str) -> Pieces {
-    Pieces::One(Bytes::copy_from_slice(text.as_bytes()))
+fn held(text: &str) -> BodyPieces {
+    BodyPieces::One(Bytes::copy_from_slice(text.as_bytes()))
 }
 
 /// Two ends of a connection, of which this side's is the client's.
@@ -64,7 +64,7 @@ async fn whole(response: &mut Response) -> Result<String, SendError> {
 struct Server {
     listener: TcpListener,
     dialer: Dialer,
-    origin: Origin,
+    origin: ResolvedOrigin,
 }
 
 impl Server {
@@ -228,7 +228,7 @@ fn a_head_is_written_as_it_was_made() {
 fn values_are_small_enough_to_be_moved() {
     assert!(size_of::<Response>() <= 16, "{}", size_of::<Response>());
     assert!(size_of::<Connection>() <= 1024, "{}", size_of::<Connection>());
-    let (dialer, origin, head): (Option<&Dialer>, Option<&Origin>, Option<&RequestHead>) = (None, None, None);
+    let (dialer, origin, head): (Option<&Dialer>, Option<&ResolvedOrigin>, Option<&RequestHead>) = (None, None, None);
     let future = |body| {
         send(dialer.expect("never called"), origin.expect("never called"), head.expect("never called"), body, LONG)
     };

@@ -7,7 +7,7 @@ use crate::outbound::send;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::cloud::{Grant, Signing};
-use gateway_providers::{Pieces, sigv4};
+use gateway_providers::{BodyPieces, sigv4};
 use http::{Method, header};
 use serde_json::json;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) async fn read(reader: &SecretReader, grant: &Arc<Grant>, region: &str
     let base = own.clone().unwrap_or_else(|| format!("https://secretsmanager.{region}.{domain}"));
     let host = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest);
     let text = json!({ "SecretId": id }).to_string();
-    let body = Pieces::One(text.clone().into());
+    let body = BodyPieces::One(text.clone().into());
     let headers = vec![("content-type", CONTENT), ("x-amz-target", ACTION)];
     let unsigned = sigv4::Unsigned { method: "POST", target: "/", host, headers, body: &body };
     let signing = Signing { region: region.to_owned(), service: "secretsmanager" };

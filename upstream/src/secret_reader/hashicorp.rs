@@ -3,7 +3,7 @@
 //! a login gives is kept until two thirds of its life are over, so that a vault does not fill with leases of ours.
 
 use super::{SecretReader, Unread, json, refusal};
-use crate::outbound::{Answer, send};
+use crate::outbound::{OutboundAnswer, send};
 use gateway_domain::Secret;
 use gateway_domain::secret_source::{HashiCorp, VaultLogin};
 use http::{HeaderValue, Method};
@@ -70,7 +70,7 @@ pub(super) async fn read(reader: &SecretReader, vault: &HashiCorp) -> Result<Str
 }
 
 /// The secret where the path says; else, where an engine of version 2 stands there, behind its `data`.
-async fn ask(reader: &SecretReader, vault: &HashiCorp, token: &Secret<String>) -> Result<Answer, Unread> {
+async fn ask(reader: &SecretReader, vault: &HashiCorp, token: &Secret<String>) -> Result<OutboundAnswer, Unread> {
     let answer = get(reader, vault, token, &vault.path).await?;
     match vault.path.split_once('/') {
         Some((mount, rest)) if answer.status == 404 && !rest.starts_with("data/") => {
@@ -80,7 +80,12 @@ async fn ask(reader: &SecretReader, vault: &HashiCorp, token: &Secret<String>) -
     }
 }
 
-async fn get(reader: &SecretReader, vault: &HashiCorp, token: &Secret<String>, path: &str) -> Result<Answer, Unread> {
+async fn get(
+    reader: &SecretReader,
+    vault: &HashiCorp,
+    token: &Secret<String>,
+    path: &str,
+) -> Result<OutboundAnswer, Unread> {
     let url = format!("{}/v1/{}", vault.addr, escaped(path));
     let request = reader.outbound.request(Method::GET, &url)?.header("x-vault-token", sensitive(token.expose())?);
     Ok(send(within(request, vault)?).await?)

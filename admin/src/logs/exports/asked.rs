@@ -1,9 +1,9 @@
 //! What an export is asked for with: a workspace, the filters of the log list, fields, and a form.
 
 use super::super::{filter, restricted};
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, bad, forbidden, internal};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::export::{ExportFormat, ExportRequest, LogExport, LogField};
 use gateway_domain::id::{KeyId, WorkspaceId};
 use gateway_domain::record::LogQuery;
@@ -40,7 +40,7 @@ pub(super) struct ExportAsked {
 
 impl ExportAsked {
     /// `before`: what it was, of which stays what is not given.
-    pub(super) async fn read(call: &Call, given: NewExport, before: Option<&LogExport>) -> Result<Self, Problem> {
+    pub(super) async fn read(call: &AdminCall, given: NewExport, before: Option<&LogExport>) -> Result<Self, Problem> {
         let NewExport { workspace_id, filters, requested_data, description, format } = given;
         let filters = filters.ok_or_else(|| bad("filters", "is required"))?;
         let workspace = workspace(call, workspace_id.as_deref(), &filters, before)?;
@@ -77,14 +77,14 @@ impl ExportAsked {
     }
 
     /// The request to be stored, with the number of records that match now.
-    pub(super) async fn counted(&self, call: &Call) -> Result<ExportRequest, Problem> {
+    pub(super) async fn counted(&self, call: &AdminCall) -> Result<ExportRequest, Problem> {
         let found = call.app.logs.query(&LogQuery { page: 0, page_size: 0, ..self.query.clone() }).await?;
         Ok(ExportRequest { total: found.total, ..self.request.clone() })
     }
 }
 
 fn workspace(
-    call: &Call,
+    call: &AdminCall,
     given: Option<&str>,
     filters: &Map<String, Value>,
     before: Option<&LogExport>,
@@ -128,12 +128,12 @@ fn form(name: &str) -> Result<ExportFormat, Problem> {
 }
 
 /// What matches, for whoever asks.
-async fn question(call: &Call, filters: &Map<String, Value>, workspace: WorkspaceId) -> Result<LogQuery, Problem> {
+async fn question(call: &AdminCall, filters: &Map<String, Value>, workspace: WorkspaceId) -> Result<LogQuery, Problem> {
     let under = |problem: Problem| {
         let is_of_filter = problem.status == http::StatusCode::BAD_REQUEST;
         if is_of_filter { Problem { message: format!("filters.{}", problem.message), ..problem } } else { problem }
     };
-    let asked = Query::of_filters(filters, &filter::OF_EXPORTS).map_err(under)?;
+    let asked = QueryString::of_filters(filters, &filter::OF_EXPORTS).map_err(under)?;
     let range = filter::range(call, &asked).map_err(under)?;
     let denied = restricted::denied(&call.snapshot(), workspace);
     let query = filter::read_from(call, &asked, vec![workspace], denied).await.map_err(under)?;
@@ -147,7 +147,7 @@ async fn question(call: &Call, filters: &Map<String, Value>, workspace: Workspac
     Ok(LogQuery { from: range.from, to: range.to, ..query.unwrap_or_else(nothing) })
 }
 
-pub(super) async fn question_of(call: &Call, export: &LogExport) -> Result<LogQuery, Problem> {
+pub(super) async fn question_of(call: &AdminCall, export: &LogExport) -> Result<LogQuery, Problem> {
     let filters: Value = serde_json::from_str(&export.request.filters).map_err(internal)?;
     question(call, filters.as_object().unwrap_or(&Map::new()), export.workspace).await
 }

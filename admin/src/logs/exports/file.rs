@@ -2,9 +2,9 @@
 //! names what it opens in a text that is sealed with the master key, so that nobody else can write one.
 
 use crate::app::App;
-use crate::input::Query;
+use crate::input::QueryString;
 use crate::problem::{Problem, forbidden, missing};
-use crate::route::{Call, Reply, Visit};
+use crate::route::{AdminCall, AdminReply, Visit};
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -52,7 +52,7 @@ impl LinkOpens {
     }
 }
 
-pub(super) fn link(call: &Call, export: &LogExport, job: Uuid) -> String {
+pub(super) fn link(call: &AdminCall, export: &LogExport, job: Uuid) -> String {
     let until = call.now.plus_micros(LINK_MICROS);
     let token = LinkOpens { org: export.org, export: export.id, job, until }.token(&call.app);
     let path = format!("/v1/logs/exports/{}/file?token={token}", export.id);
@@ -62,8 +62,8 @@ pub(super) fn link(call: &Call, export: &LogExport, job: Uuid) -> String {
     }
 }
 
-pub(super) async fn fetch(visit: Visit) -> Result<Reply, Problem> {
-    let query = Query::parse(&visit.uri)?;
+pub(super) async fn fetch(visit: Visit) -> Result<AdminReply, Problem> {
+    let query = QueryString::parse(&visit.uri)?;
     let not_valid = || forbidden("this link is not valid");
     let opens = query.text("token").and_then(|token| LinkOpens::read(&visit.app, token)).ok_or_else(not_valid)?;
     if opens.export.to_string() != visit.var("id") {
@@ -94,7 +94,7 @@ pub(super) async fn fetch(visit: Visit) -> Result<Reply, Problem> {
         ExportFormat::Jsonl => ("application/x-ndjson", "jsonl"),
         ExportFormat::Parquet => ("application/vnd.apache.parquet", "parquet"),
     };
-    Ok(Reply::file(kind, format!("logs-{}.{ending}", export.id), Body::from_stream(pieces)))
+    Ok(AdminReply::file(kind, format!("logs-{}.{ending}", export.id), Body::from_stream(pieces)))
 }
 
 struct FilePlace {

@@ -3,7 +3,7 @@
 //! are begun anew. A node that lost its lease writes nothing more.
 
 use super::super::restricted;
-use super::super::view::Reader;
+use super::super::view::LogViewer;
 use super::lines;
 use super::sheet::ParquetSheet;
 use crate::app::App;
@@ -195,7 +195,7 @@ impl ExportRun<'_> {
         let organisation = snapshot.org(self.org).map_or("", |org| &org.name);
         // What was denied since it was asked for is left out.
         let hidden = restricted::denied(&snapshot, self.order.workspace);
-        let reader = Reader { organisation, open: true, own: &self.app.header_aliases, hidden };
+        let reader = LogViewer { organisation, open: true, own: &self.app.header_aliases, hidden };
         let fields: &[LogField] = &self.order.fields;
         let mut text = Vec::with_capacity(page.len() * 256);
         for record in page {

@@ -2,7 +2,7 @@
 //! grow, and of what is written only the places of its columns are kept. Writes to memory; where the bytes go is known
 //! elsewhere.
 
-use super::super::view::Reader;
+use super::super::view::LogViewer;
 use super::lines::shown_fields;
 use gateway_domain::export::LogField;
 use gateway_domain::record::LogRecord;
@@ -150,7 +150,7 @@ impl ParquetSheet {
         Ok(Self { writer, written, fields: fields.to_vec(), columns, levels, rows: 0, bytes: 0 })
     }
 
-    pub(super) fn add(&mut self, record: &LogRecord, reader: &Reader<'_>) -> Result<(), ParquetError> {
+    pub(super) fn add(&mut self, record: &LogRecord, reader: &LogViewer<'_>) -> Result<(), ParquetError> {
         let shown = shown_fields(record, &self.fields, reader);
         for ((value, column), levels) in shown.into_iter().zip(&mut self.columns).zip(&mut self.levels) {
             let taken = column.push(value);

@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::resource::agent_capabilities::{declare_switches, read_switches};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
-use crate::resource::{Row, outbound, workspace_seats};
+use crate::resource::{ResourceRow, outbound, workspace_seats};
 use gateway_domain::resource::agent::AgentIntegration;
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ impl Declared for AgentIntegration {
     const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const SECRETS: &'static [&'static str] = &["configurations"];
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "description", &doc.description);
@@ -27,7 +27,7 @@ impl Declared for AgentIntegration {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let switches = read_switches(take(&mut item.fields, "capabilities")?, take(&mut item.fields, "skills")?)?;
         let access = workspace_seats::assume::<Self>(&mut item.fields, item.workspace, from)?;
         let mut row = item.create(from.call, true)?;

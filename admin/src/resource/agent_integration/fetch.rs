@@ -5,7 +5,7 @@ use crate::input::Edit;
 use crate::problem::{Problem, bad};
 use crate::resource::check_organisation;
 use crate::resource::outbound::{GivenConfigurations, GivenOutbound};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::scope::Scope;
 use gateway_domain::secret::MASK;
 use serde::Deserialize;
@@ -28,7 +28,7 @@ pub(super) struct AskedCard {
     secret_mappings: Edit<Vec<Map<String, Value>>>,
 }
 
-pub(super) async fn fetch_card(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn fetch_card(call: AdminCall) -> Result<AdminReply, Problem> {
     let mut body = call.body()?;
     let given = body.take_text("workspace_id")?;
     let by_organisation = check_organisation(&call, &mut body)?;
@@ -47,7 +47,7 @@ pub(super) async fn fetch_card(call: Call) -> Result<Reply, Problem> {
     let home = named.filter(|_| of_workspace);
     let outbound = GivenOutbound { url, auth_type, configurations, secret_mappings }.read(home, &call)?;
     let found = ask(&call.app, call.actor.org, &outbound).await?;
-    Ok(Reply::json(found.card.map_err(|why| bad("The agent", format_args!("gives no card: {why}")))?))
+    Ok(AdminReply::json(found.card.map_err(|why| bad("The agent", format_args!("gives no card: {why}")))?))
 }
 
 /// A request body with its secrets blotted out.

@@ -3,7 +3,7 @@
 use crate::problem::{Problem, bad};
 use crate::resource::agent_capabilities::{declare_switches, read_switches};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, take};
-use crate::resource::{Row, user_access};
+use crate::resource::{ResourceRow, user_access};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::agent::AgentServer;
 use gateway_domain::resource::mcp::check_server_slug;
@@ -13,7 +13,7 @@ impl Declared for AgentServer {
     const SECTION: &'static str = "agent_servers";
     const SCOPES: Option<&'static str> = Some("agent_servers");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "agent_integration_id", to.names.name(row.doc.agent_integration_id.0));
         put(&mut fields, "description", &row.doc.description);
@@ -22,7 +22,7 @@ impl Declared for AgentServer {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         check_server_slug(&item.slug).map_err(|rule| bad("slug", rule))?;
         let integration: Option<String> = take(&mut item.fields, "agent_integration_id")?;
         if let Some(integration) = integration {

@@ -2,7 +2,7 @@
 //! to the rules of custom hosts when they are saved, and once more when they are dialled.
 
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::resource::alert::{AlertChannel, is_masked};
 use gateway_domain::resource::person::email;
@@ -40,7 +40,7 @@ pub(crate) struct GivenChannel {
 pub(super) fn read(
     given: Vec<GivenChannel>,
     before: &[AlertChannel],
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Vec<AlertChannel>, Problem> {
     let reader = ChannelReader { before, call };
     let mut channels: Vec<AlertChannel> = Vec::with_capacity(given.len().min(8));
@@ -52,7 +52,7 @@ pub(super) fn read(
 
 struct ChannelReader<'a> {
     before: &'a [AlertChannel],
-    call: &'a Call,
+    call: &'a AdminCall,
 }
 
 impl ChannelReader<'_> {

@@ -1,7 +1,7 @@
 //! Alert rules in a file.
 
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put};
 use gateway_domain::resource::alert::{AlertChannel, AlertKind, AlertRule, LatencyStatistic};
 use gateway_domain::secret::mask;
@@ -15,7 +15,7 @@ impl Declared for AlertRule {
     const SECRETS: &'static [&'static str] = &["channels"];
     const SECRETS_ARE_BOUND: bool = true;
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let is_windowed = doc.kind != AlertKind::Budget;
         let mut fields = Map::new();
@@ -35,7 +35,7 @@ impl Declared for AlertRule {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let mut row = item.create(from.call, true)?;
         if let Some(before) = &item.before {
             // A secret is sealed to another text each time: channels that are alike once opened stay as they were.

@@ -5,20 +5,20 @@ use crate::alerts::{MessageTrial, try_channels};
 use crate::change::{Action, audit};
 use crate::problem::Problem;
 use crate::resource::locate;
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::alert::AlertRule;
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const UPDATE: &[Scope] = &[Scope::named("policies.update")];
     const TEST: &str = "/alerts/{id}/test";
     vec![authed(Method::POST, TEST, UPDATE, "Send a message of a rule to see whether it arrives", send).asks(HERE)]
 }
 
-async fn send(call: Call) -> Result<Reply, Problem> {
+async fn send(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<AlertRule>(&call, call.query.text("workspace_id"), Action::Update).await?;
     // Told before anything leaves: who tries what is sent where is known, also where it does not arrive.
     let request = Map::from_iter([("test".to_owned(), Value::Bool(true))]);
@@ -33,5 +33,5 @@ async fn send(call: Call) -> Result<Reply, Problem> {
             Err(why) => json!({"type": channel, "status": "failed", "error": why}),
         })
         .collect();
-    Ok(Reply::json(json!({"object": "alert-test", "channels": data})))
+    Ok(AdminReply::json(json!({"object": "alert-test", "channels": data})))
 }

@@ -6,7 +6,7 @@ use crate::change::WriteView;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::declared::carried::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
-use crate::resource::{Resource, Row};
+use crate::resource::{Resource, ResourceRow};
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
@@ -35,7 +35,7 @@ impl Declared for ApiKey {
     const SECRETS: &'static [&'static str] = &["key"];
     const SLUG: &'static str = "";
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "type", doc.kind);
@@ -67,7 +67,7 @@ impl Declared for ApiKey {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let secret = GivenSecret::take(&mut item.fields)?;
         let expires_at = take(&mut item.fields, "expires_at")?;
         let resets = Resets::take(&mut item.fields)?;
@@ -98,7 +98,7 @@ impl Declared for ApiKey {
         Ok(row)
     }
 
-    fn verify(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn verify(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         check_person(row, around)?;
         check_bounds(row)?;
         Self::check(row, around)?;
@@ -109,7 +109,7 @@ impl Declared for ApiKey {
 }
 
 /// What opens one door must not open another, of whatever organisation.
-fn refuse_shared(row: &Row<ApiKey>, id: Uuid, known: &Snapshot) -> Result<(), Problem> {
+fn refuse_shared(row: &ResourceRow<ApiKey>, id: Uuid, known: &Snapshot) -> Result<(), Problem> {
     let hashes = [Some(&row.doc.hash), row.doc.transition.as_ref().map(|t| &t.previous_hash)];
     let mut hashes = hashes.into_iter().flatten().filter_map(|hash| KeyHash::parse(hash));
     match hashes.find(|hash| known.key(hash).is_some_and(|key| key.id.0 != id)) {
@@ -183,9 +183,9 @@ impl GivenSecret {
 
     fn settle(
         self,
-        row: &mut Row<ApiKey>,
+        row: &mut ResourceRow<ApiKey>,
         id: Uuid,
-        before: Option<&Row<ApiKey>>,
+        before: Option<&ResourceRow<ApiKey>>,
         from: &Assuming<'_>,
     ) -> Result<(), Problem> {
         const LEAST: usize = 32;

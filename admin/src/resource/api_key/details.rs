@@ -1,16 +1,16 @@
 //! The key that asks, as it may know itself.
 
 use crate::problem::{Problem, missing};
-use crate::resource::{Resource as _, Row, told};
-use crate::route::{Call, Reply};
+use crate::resource::{Resource as _, ResourceRow, told};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::ApiKey;
 use serde_json::json;
 
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let actor = &call.actor;
     let found = call.app.directory.get(Kind::ApiKey, actor.org, None, &actor.key.to_string()).await?;
-    let row = Row::<ApiKey>::read(&found.ok_or_else(|| missing(ApiKey::NOUN))?)?;
+    let row = ResourceRow::<ApiKey>::read(&found.ok_or_else(|| missing(ApiKey::NOUN))?)?;
     let snapshot = call.snapshot();
     let org = snapshot.org(actor.org);
     let workspace = actor.workspace.and_then(|w| snapshot.workspace(w));
@@ -30,5 +30,5 @@ pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
             },
         })
     }));
-    Ok(Reply::json(view))
+    Ok(AdminReply::json(view))
 }

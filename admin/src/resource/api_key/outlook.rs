@@ -4,7 +4,7 @@
 use crate::change::Action;
 use crate::problem::{Problem, missing, not_built};
 use crate::resource::{Resource as _, locate};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::counters::Measured;
 use gateway_domain::id::KeyId;
 use gateway_domain::ports::{Holder, KeyLimit};
@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Shows the limits of the key that asks. They are no secret to it: refusals tell them.
-pub(super) async fn own(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn own(call: AdminCall) -> Result<AdminReply, Problem> {
     let key = call.actor.key;
     told(&call, key).await
 }
 
-pub(super) async fn show(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<ApiKey>(&call, call.query.text("workspace_id"), Action::Read).await?;
     told(&call, KeyId(row.id)).await
 }
 
-async fn told(call: &Call, key: KeyId) -> Result<Reply, Problem> {
+async fn told(call: &AdminCall, key: KeyId) -> Result<AdminReply, Problem> {
     let limits = call.app.key_limits.as_ref();
     let limits = limits.ok_or_else(|| not_built(call.method.as_str(), call.route.path))?;
     // A token is no key that is stored: what it is held to stands in it.
     let key = call.snapshot().key_by_id(key).cloned().ok_or_else(|| missing(ApiKey::NOUN))?;
     let data: Vec<Value> = limits.limits_of(&key).await.iter().map(shown).collect();
     let counting = call.app.status.counting().name();
-    Ok(Reply::json(json!({"object": "list", "total": data.len(), "counting": counting, "data": data})))
+    Ok(AdminReply::json(json!({"object": "list", "total": data.len(), "counting": counting, "data": data})))
 }
 
 fn shown(limit: &KeyLimit) -> Value {

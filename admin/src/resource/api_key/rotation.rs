@@ -4,18 +4,18 @@
 
 use super::scopes::ROTATE;
 use crate::app::App;
-use crate::change::{Action, Origin, WriteView, audit, commit};
-use crate::input::{Edit, Whole};
+use crate::change::{Action, ChangeOrigin, WriteView, audit, commit};
+use crate::input::{Edit, WholeNumber};
 use crate::problem::{Problem, bad, conflict, forbidden, internal};
-use crate::resource::{Resource as _, Row, locate};
-use crate::route::{Call, Reply};
+use crate::resource::{Resource as _, ResourceRow, locate};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::KeyId;
 use gateway_domain::keys::{KeyHash, mint};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::ApiKey;
 use gateway_domain::resource::rotation::{
-    Period, RotationPolicy, SHORTEST_TRANSITION_MS, Transition, check_transition, ends_at_once, midnight, next,
+    RotationPeriod, RotationPolicy, SHORTEST_TRANSITION_MS, Transition, check_transition, ends_at_once, midnight, next,
 };
 use gateway_domain::secret::mask;
 use gateway_domain::time::Timestamp;
@@ -24,15 +24,15 @@ use serde_json::{Map, Value, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Policy {
+pub(crate) struct RotationPolicyEdit {
     #[serde(default)]
-    rotation_period: Edit<Period>,
+    rotation_period: Edit<RotationPeriod>,
     #[serde(default)]
-    rotation_period_days: Edit<Whole>,
+    rotation_period_days: Edit<WholeNumber>,
     #[serde(default)]
     next_rotation_at: Edit<Timestamp>,
     #[serde(default)]
-    key_transition_period_ms: Edit<Whole>,
+    key_transition_period_ms: Edit<WholeNumber>,
     /// Shown on reads, so clients send it back.
     #[serde(default)]
     #[expect(dead_code, reason = "read so that it is not refused")]
@@ -55,7 +55,7 @@ pub(crate) fn enforce(doc: &mut ApiKey, days: u16, now: Timestamp) {
 /// What a client says about rotation, on top of what there is. `enforced`: the cadence that must be kept.
 pub(crate) fn merge(
     doc: &mut ApiKey,
-    given: Edit<Policy>,
+    given: Edit<RotationPolicyEdit>,
     enforced: Option<u16>,
     now: Timestamp,
 ) -> Result<(), Problem> {
@@ -107,9 +107,9 @@ pub(crate) fn merge(
     Ok(())
 }
 
-impl Policy {
+impl RotationPolicyEdit {
     /// Reads the period, which is given by name or in days, never both; what is left out stays.
-    fn period(&self, before: Option<&RotationPolicy>) -> Result<(Option<Period>, u16), Problem> {
+    fn period(&self, before: Option<&RotationPolicy>) -> Result<(Option<RotationPeriod>, u16), Problem> {
         let named = before.and_then(|b| b.rotation_period);
         match (&self.rotation_period, &self.rotation_period_days) {
             // A read tells both, so what was read may be sent back.
@@ -151,7 +151,7 @@ pub(super) fn ends(doc: &ApiKey, now: Timestamp) -> Option<Timestamp> {
 }
 
 /// Puts a new secret in the place of the one before.
-fn replace(row: &mut Row<ApiKey>, secret: &str, ms: u64, now: Timestamp) {
+fn replace(row: &mut ResourceRow<ApiKey>, secret: &str, ms: u64, now: Timestamp) {
     let until = now.plus_micros(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1000));
     row.doc.transition = Some(Transition {
         previous_hash: std::mem::replace(&mut row.doc.hash, KeyHash::of(secret).to_string()),
@@ -165,7 +165,7 @@ fn replace(row: &mut Row<ApiKey>, secret: &str, ms: u64, now: Timestamp) {
     row.touch(now);
 }
 
-fn told(row: &Row<ApiKey>, mode: &str) -> Map<String, Value> {
+fn told(row: &ResourceRow<ApiKey>, mode: &str) -> Map<String, Value> {
     let transition = row.doc.transition.as_ref();
     let told = json!({
         "api_key_id": row.id,
@@ -178,14 +178,14 @@ fn told(row: &Row<ApiKey>, mode: &str) -> Map<String, Value> {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    key_transition_period_ms: Option<Whole>,
+pub(super) struct RotateApiKey {
+    key_transition_period_ms: Option<WholeNumber>,
 }
 
-pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn rotate(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<ApiKey>(&call, call.query.text("workspace_id"), Action::Rotate).await?;
-    let asked: Asked = call.body()?.read()?;
+    let asked: RotateApiKey = call.body()?.read()?;
     let asked = asked.key_transition_period_ms.map(|w| w.0);
     if let Some(ms) = asked {
         check_transition("key_transition_period_ms", ms)?;
@@ -229,7 +229,7 @@ pub(super) async fn rotate(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let body = done.ok_or_else(|| internal("a rotation made no secret"))?;
-    Ok(Reply::json(body).at(revision))
+    Ok(AdminReply::json(body).at(revision))
 }
 
 /// What is due, as the snapshot knows it.
@@ -250,7 +250,7 @@ pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
     let Some(known) = snapshot.key_by_id(key) else { return Ok(()) };
     let found = app.directory.get(Kind::ApiKey, known.org, None, &key.to_string()).await?;
     let Some(stored) = found else { return Ok(()) };
-    let row: Row<ApiKey> = Row::read(&stored)?;
+    let row: ResourceRow<ApiKey> = ResourceRow::read(&stored)?;
     let mut idle = false;
     let decide = |around: &WriteView<'_>| {
         let now = app.now();
@@ -261,7 +261,7 @@ pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
             return Err(conflict("nothing is due any more"));
         };
         let stored = row.stored()?;
-        let audit = vec![Origin::of_upkeep(app).audit(action, &stored, &told)];
+        let audit = vec![ChangeOrigin::of_upkeep(app).audit(action, &stored, &told)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     match commit(app, snapshot.revision, decide).await {
@@ -270,7 +270,7 @@ pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
     }
 }
 
-fn step(app: &App, row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
+fn step(app: &App, row: &mut ResourceRow<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
     if row.doc.transition.is_some() {
         if ends(&row.doc, now).is_some() {
             return announce(row, now);
@@ -291,7 +291,7 @@ fn step(app: &App, row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map
 }
 
 /// A day's notice of what will happen to the secrets of a key, once.
-fn announce(row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
+fn announce(row: &mut ResourceRow<ApiKey>, now: Timestamp) -> Option<(Action, Map<String, Value>)> {
     let is_near = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     let what = match (&mut row.doc.transition, &mut row.doc.rotation_policy) {
         (Some(transition), _) if is_near(transition.announce_at()) => {
@@ -313,6 +313,6 @@ fn announce(row: &mut Row<ApiKey>, now: Timestamp) -> Option<(Action, Map<String
 }
 
 /// Whether an actor may fetch a secret that waits.
-pub(super) fn waits(row: &Row<ApiKey>, call: &Call) -> bool {
+pub(super) fn waits(row: &ResourceRow<ApiKey>, call: &AdminCall) -> bool {
     row.doc.sealed_key.is_some() && ROTATE.iter().any(|s| call.actor.may(*s))
 }

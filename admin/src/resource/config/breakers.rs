@@ -4,21 +4,21 @@ use super::scopes::READ;
 use crate::change::Action;
 use crate::problem::Problem;
 use crate::resource::{Resource as _, locate};
-use crate::route::{Call, Reply, Route, authed};
-use gateway_domain::config::breaker::State;
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
+use gateway_domain::config::breaker::BreakerStatus;
 use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::time::Timestamp;
 use http::Method;
 use serde_json::{Value, json};
 use std::iter::repeat;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/configs/{id}/circuit-breakers";
     let tells = "Show the targets of a config that have a circuit breaker, as this node has them";
     vec![authed(Method::GET, ALL, READ, tells, list).asks(&["workspace_id"])]
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let now_ms = call.app.now().micros() / 1000;
     let snapshot = call.app.live.snapshot();
@@ -27,7 +27,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let states = saved.map(|saved| call.app.status.breakers(saved, now_ms)).unwrap_or_default();
     let guarded = saved.iter().flat_map(|saved| saved.config.guarded());
     let data: Vec<Value> = guarded
-        .zip(states.into_iter().chain(repeat(State::default())))
+        .zip(states.into_iter().chain(repeat(BreakerStatus::default())))
         .map(|(guarded, state)| {
             let open_until = state.open_until_ms.map(|ms| Timestamp(ms * 1000).to_string());
             json!({
@@ -37,5 +37,5 @@ async fn list(call: Call) -> Result<Reply, Problem> {
             })
         })
         .collect();
-    Ok(Reply::json(SavedConfig::listed(data.len() as u64, data)))
+    Ok(AdminReply::json(SavedConfig::listed(data.len() as u64, data)))
 }

@@ -3,7 +3,7 @@
 use crate::change::WriteView;
 use crate::problem::{Problem, conflict};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put};
-use crate::resource::{Resource, Row};
+use crate::resource::{Resource, ResourceRow};
 use gateway_domain::config::{visit_prompts, visit_secrets};
 use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::resource::prompt::split_version;
@@ -15,7 +15,7 @@ impl Declared for SavedConfig {
     const SECRETS: &'static [&'static str] = &["config"];
     const SECRETS_ARE_BOUND: bool = true;
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut config = row.doc.config.clone();
         let mut sealed = Vec::new();
         // Where they stand is found by what is put there.
@@ -44,7 +44,7 @@ impl Declared for SavedConfig {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let mut row = item.create(from.call, true)?;
         if let Some(before) = &item.before
             && same(&before.doc.config, &row.doc.config, from)
@@ -55,7 +55,7 @@ impl Declared for SavedConfig {
         Ok(row)
     }
 
-    fn verify(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn verify(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         Self::check(row, around)?;
         let mut others = around.workspace(row.workspace)?.configs().filter(|c| c.is_default && c.id.0 != row.id);
         match others.next().filter(|_| row.doc.is_default) {

@@ -1,7 +1,7 @@
 //! What would become of a request of a key: asked of whoever serves requests, and told without one being made.
 
 use crate::problem::{Problem, bad, busy, missing, not_built};
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::id::KeyId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::SupposedRequest;
@@ -34,7 +34,7 @@ const NOT_ITS_OWN: &[&str] = &[
 
 const READ: &[Scope] = &[Scope::named("configs.read")];
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const SAYS: &str = "Say what would become of a request; nothing is sent";
     vec![authed(Method::POST, "/configs/explain", READ, SAYS, explain).takes::<Supposition>()]
 }
@@ -52,7 +52,7 @@ struct Supposition {
     body: Option<Value>,
 }
 
-async fn explain(call: Call) -> Result<Reply, Problem> {
+async fn explain(call: AdminCall) -> Result<AdminReply, Problem> {
     let asked: Supposition = call.body()?.read()?;
     let snapshot = call.snapshot();
     let key = key_of(&call, &snapshot, &asked.key)?;
@@ -78,12 +78,12 @@ async fn explain(call: Call) -> Result<Reply, Problem> {
     if told.get("key").is_none() {
         told["key"] = json!({ "id": key.id.0, "name": &*key.name });
     }
-    Ok(Reply::json(told))
+    Ok(AdminReply::json(told))
 }
 
 /// Finds the key by its secret, which is proof enough; or by its id, or by a name that no other key has, where the
 /// actor may see keys of its kind. A key that may not be seen is told of like one that is not there.
-fn key_of(call: &Call, snapshot: &Snapshot, text: &str) -> Result<Arc<Key>, Problem> {
+fn key_of(call: &AdminCall, snapshot: &Snapshot, text: &str) -> Result<Arc<Key>, Problem> {
     let is_near = |key: &&Arc<Key>| {
         let home = key.workspace.map(|id| id.0.to_string());
         key.org == call.actor.org && home.is_some_and(|home| call.actor.home(snapshot, Some(&home)).is_ok())
@@ -104,7 +104,7 @@ fn key_of(call: &Call, snapshot: &Snapshot, text: &str) -> Result<Arc<Key>, Prob
     }
 }
 
-fn in_force(call: &Call, key: &Arc<Key>) -> Result<Arc<Key>, Problem> {
+fn in_force(call: &AdminCall, key: &Arc<Key>) -> Result<Arc<Key>, Problem> {
     let now = (call.app.clock)();
     if !key.active || key.expires_at.is_some_and(|at| at <= now) {
         return Err(bad("key", "is not active or has expired: all its requests are refused"));

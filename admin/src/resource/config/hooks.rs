@@ -2,18 +2,18 @@
 
 use crate::change::WriteView;
 use gateway_domain::config::hooks::HookList;
-use gateway_domain::config::{Config, Problem as Broken};
-use gateway_domain::snapshot::Workspace;
-use gateway_guardrails::definition::{self, Entry, Setup};
+use gateway_domain::config::{Config, ConfigProblem as Broken};
+use gateway_domain::snapshot::WorkspaceEntry;
+use gateway_guardrails::definition::{self, CompileContext, ListedGuardrail};
 
 /// Bytes that the guardrails of one config may take once they are compiled.
 const MOST_BYTES: usize = 32 << 20;
 
 /// All that is wrong with them, at the places of their lists.
-pub(super) fn problems(config: &Config, workspace: &Workspace, around: &WriteView<'_>) -> Vec<Broken> {
+pub(super) fn problems(config: &Config, workspace: &WorkspaceEntry, around: &WriteView<'_>) -> Vec<Broken> {
     let org = around.snapshot.org(workspace.org);
     let credentials = |partner: &str| org.and_then(|org| org.partners().get(partner)).map(|saved| saved.plain());
-    let setup = Setup { credentials: &credentials, trusted: &around.app.trusted };
+    let setup = CompileContext { credentials: &credentials, trusted: &around.app.trusted };
     let (mut out, mut bytes) = (Vec::new(), 0);
     for list in config.hooks.iter().flat_map(|set| &set.lists) {
         let broken = |list: &HookList, message: String| Broken { path: list.path.clone(), message };
@@ -26,11 +26,11 @@ pub(super) fn problems(config: &Config, workspace: &Workspace, around: &WriteVie
         };
         for entry in entries {
             match entry {
-                Entry::Saved(name) if around.snapshot.guardrail(workspace, &name).is_none() => {
+                ListedGuardrail::Saved(name) if around.snapshot.guardrail(workspace, &name).is_none() => {
                     out.push(broken(list, format!("`{name}` is not a guardrail of this workspace")));
                 }
-                Entry::Saved(_) => {}
-                Entry::Inline(guardrail) => bytes += guardrail.memory(),
+                ListedGuardrail::Saved(_) => {}
+                ListedGuardrail::Inline(guardrail) => bytes += guardrail.memory(),
             }
         }
         if bytes > MOST_BYTES {

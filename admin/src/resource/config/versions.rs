@@ -8,8 +8,8 @@ use crate::change::{Action, WriteView, audit};
 use crate::difference::compare;
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::versions::{VersionWanted, pick, versions};
-use crate::resource::{Resource as _, Row, locate};
-use crate::route::{Call, Reply, Route, authed};
+use crate::resource::{Resource as _, ResourceRow, locate};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::config::SavedConfig;
 use gateway_domain::resource::{Kind, StoredVersion};
@@ -17,7 +17,7 @@ use gateway_domain::scope::Scope;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const LIST: &[Scope] = &[Scope::named("configs.list")];
     const ALL: &str = "/configs/{id}/versions";
     const ONE: &str = "/configs/{id}/versions/{version}";
@@ -45,25 +45,25 @@ fn read(version: &StoredVersion) -> Result<SavedConfig, Problem> {
     serde_json::from_str(&version.doc).map_err(internal)
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let versions = versions(&call, Kind::Config, row.id).await?;
     let data: Vec<Value> = paging.cut(&versions).iter().map(|v| view(&row, v, &call)).collect::<Result<_, _>>()?;
-    Ok(Reply::json(SavedConfig::listed(versions.len() as u64, data)))
+    Ok(AdminReply::json(SavedConfig::listed(versions.len() as u64, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let versions = versions(&call, Kind::Config, row.id).await?;
     let found = pick(&versions, call.var("version")).ok_or_else(|| missing("version"))?;
-    Ok(Reply::json(SavedConfig::shown(view(&row, found, &call)?)))
+    Ok(AdminReply::json(SavedConfig::shown(view(&row, found, &call)?)))
 }
 
 /// A version as lists show it: the document is text there.
-fn view(row: &Row<SavedConfig>, version: &StoredVersion, call: &Call) -> Result<Value, Problem> {
+fn view(row: &ResourceRow<SavedConfig>, version: &StoredVersion, call: &AdminCall) -> Result<Value, Problem> {
     let doc = read(version)?;
-    let was = Row { updated_at: version.created_at, version: version.version, doc, ..row.clone() };
+    let was = ResourceRow { updated_at: version.created_at, version: version.version, doc, ..row.clone() };
     let mut view = SavedConfig::view(&was, call);
     view["config"] = Value::String(view["config"].to_string());
     view["version"] = version.version.into();
@@ -71,7 +71,7 @@ fn view(row: &Row<SavedConfig>, version: &StoredVersion, call: &Call) -> Result<
 }
 
 /// `from`: by default the version before `to`, which by default is the newest.
-async fn diff(call: Call) -> Result<Reply, Problem> {
+async fn diff(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<SavedConfig>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let versions = versions(&call, Kind::Config, row.id).await?;
     let named = |field: &'static str| {
@@ -87,7 +87,7 @@ async fn diff(call: Call) -> Result<Reply, Problem> {
     compare("", &secrets::masked(&old, vault), &secrets::masked(&new, vault), &mut changes);
     let told =
         |v: &StoredVersion| json!({"version": v.version, "version_id": v.version_id, "created_at": v.created_at});
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "diff",
         "from": told(from),
         "to": told(to),
@@ -97,7 +97,7 @@ async fn diff(call: Call) -> Result<Reply, Problem> {
     })))
 }
 
-async fn back(call: Call) -> Result<Reply, Problem> {
+async fn back(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
     let told: Map<String, Value> = body.0.clone();
@@ -124,5 +124,5 @@ async fn back(call: Call) -> Result<Reply, Problem> {
     };
     let revision = call.commit(seen, decide).await?;
     let row = done.ok_or_else(|| missing(SavedConfig::NOUN))?;
-    Ok(Reply::json(SavedConfig::updated(&row)).at(revision))
+    Ok(AdminReply::json(SavedConfig::updated(&row)).at(revision))
 }

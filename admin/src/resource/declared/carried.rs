@@ -4,7 +4,7 @@
 use super::put;
 use crate::problem::{Problem, bad};
 use gateway_domain::resource::budget::Budget;
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ pub(crate) fn declare_budget(budget: &Budget) -> Map<String, Value> {
     fields
 }
 
-pub(crate) fn declare_limits(fields: &mut Map<String, Value>, limits: &Limits) {
+pub(crate) fn declare_limits(fields: &mut Map<String, Value>, limits: &ResourceLimits) {
     put(fields, "rate_limits", &limits.rate_limits);
     put(fields, "usage_limits", limits.usage_limits.iter().map(declare_budget).collect::<Vec<_>>());
 }

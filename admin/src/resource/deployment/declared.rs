@@ -2,7 +2,7 @@
 
 use super::Deployment;
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
@@ -13,7 +13,7 @@ impl Declared for Deployment {
     const LEVEL: DeclaredLevel = DeclaredLevel::Organisation;
     const SCOPES: Option<&'static str> = Some("deployments");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "type", doc.kind.name());
@@ -32,7 +32,7 @@ impl Declared for Deployment {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         const FIELD: &str = "allowed_workspaces";
         let listed: Option<Vec<String>> = take(&mut item.fields, FIELD)?;
         let mut row = item.create(from.call, true)?;

@@ -1,7 +1,7 @@
 //! Guardrails in a file.
 
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put};
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ impl Declared for GuardrailDocument {
     const SECRETS: &'static [&'static str] = &["checks"];
     const SECRETS_ARE_BOUND: bool = true;
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut checks = row.doc.checks.clone();
         for (pointer, sealed) in &row.doc.secrets {
             let parts = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~"));
@@ -29,7 +29,7 @@ impl Declared for GuardrailDocument {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let mut row = item.create(from.call, true)?;
         if let Some(before) = &item.before {
             let open = |sealed: &str| from.call.app.vault.open(sealed).map_err(|why| why.to_string());

@@ -3,7 +3,7 @@
 
 use crate::problem::{Problem, bad, busy, limited, missing, not_built};
 use crate::resource::Resource as _;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::metadata;
 use gateway_domain::ports::{GuardrailTrial, TrialError, TrialSubject};
 use gateway_domain::resource::guardrail::GuardrailDocument;
@@ -12,7 +12,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const INVOKE: &[Scope] = &[Scope::named("guardrails.invoke")];
     const HERE: &str = "/guardrails/{id}/invoke";
     vec![
@@ -54,7 +54,7 @@ impl TrialBody {
     }
 }
 
-async fn run(call: Call) -> Result<Reply, Problem> {
+async fn run(call: AdminCall) -> Result<AdminReply, Problem> {
     let body = call.body()?;
     let snapshot = call.snapshot();
     let home = call.actor.home(&snapshot, None)?;
@@ -70,7 +70,7 @@ async fn run(call: Call) -> Result<Reply, Problem> {
     let (org, key) = (call.actor.org, call.actor.key);
     let trial = GuardrailTrial { org, workspace: home, key, guardrail, subject, metadata, trace_id };
     let result = trials.run(&trial).await;
-    result.map(Reply::json).map_err(|error| match error {
+    result.map(AdminReply::json).map_err(|error| match error {
         TrialError::Unfit(why) => bad("guardrail", why),
         TrialError::Limited(why) => limited(why),
         TrialError::Busy => busy("too many guardrails run at the moment, try again"),

@@ -2,19 +2,19 @@
 //! that defaults name what is there.
 
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use gateway_domain::config::Config;
 use gateway_domain::config::hooks::HookList;
 use gateway_domain::egress::Trusted;
 use gateway_domain::resource::guardrail::{DefaultGuardrails, GuardrailDocument};
-use gateway_domain::snapshot::{Org, SavedGuardrail, Snapshot, Workspace};
+use gateway_domain::snapshot::{Org, SavedGuardrail, Snapshot, WorkspaceEntry};
 use gateway_guardrails::MOST_GUARDRAILS;
-use gateway_guardrails::definition::{self, Setup};
+use gateway_guardrails::definition::{self, CompileContext};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Names what uses a guardrail, but stops a little above the number that is ever told.
-pub(super) fn users(row: &Row<GuardrailDocument>, snapshot: &Snapshot) -> Vec<String> {
+pub(super) fn users(row: &ResourceRow<GuardrailDocument>, snapshot: &Snapshot) -> Vec<String> {
     const ENOUGH: usize = 12;
     let id = row.id.to_string();
     let meant = |name: &str| name == row.slug || name == id;
@@ -23,7 +23,7 @@ pub(super) fn users(row: &Row<GuardrailDocument>, snapshot: &Snapshot) -> Vec<St
     if snapshot.org(row.org).is_some_and(|org| listed(&org.default_guardrails)) {
         users.push("the defaults of the organisation".to_owned());
     }
-    let may_name = |w: &&Arc<Workspace>| w.org == row.org && row.workspace.is_none_or(|own| own == w.id);
+    let may_name = |w: &&Arc<WorkspaceEntry>| w.org == row.org && row.workspace.is_none_or(|own| own == w.id);
     for workspace in snapshot.workspaces().filter(may_name) {
         if listed(&workspace.default_guardrails) {
             users.push(format!("the defaults of workspace `{}`", workspace.slug));
@@ -55,7 +55,7 @@ fn saved_names(list: &HookList) -> impl Iterator<Item = &str> {
 pub(crate) struct KnownGuardrails<'s> {
     pub(crate) org: &'s Org,
     /// `None`: of the organisation, or of a workspace that is being made.
-    pub(crate) workspace: Option<&'s Workspace>,
+    pub(crate) workspace: Option<&'s WorkspaceEntry>,
 }
 
 impl<'s> KnownGuardrails<'s> {
@@ -101,7 +101,7 @@ fn unknown(field: &str, name: &str) -> Problem {
 /// What names a check of this partner and cannot run as the snapshot is.
 pub(crate) fn broken_with(snapshot: &Snapshot, org: &Org, partner: &str, trusted: &Trusted) -> Vec<String> {
     let credentials = |namespace: &str| credentials_of(org, namespace);
-    let setup = Setup { credentials: &credentials, trusted };
+    let setup = CompileContext { credentials: &credentials, trusted };
     let prefix = format!("\"{partner}.").to_ascii_lowercase();
     // Ids of checks stand in quotes, wherever they stand.
     let names = |value: &Value| value.to_string().to_ascii_lowercase().contains(&prefix);

@@ -6,23 +6,23 @@ use crate::change::Action;
 use crate::problem::{Problem, internal};
 use crate::resource::versions::versions;
 use crate::resource::{Resource as _, locate};
-use crate::route::{Call, PAGES, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, PAGES, authed};
 use gateway_domain::resource::guardrail::GuardrailDocument;
 use gateway_domain::resource::{Kind, StoredVersion};
 use http::Method;
 use serde_json::{Value, json};
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const ALL: &str = "/guardrails/{id}/versions";
     vec![authed(Method::GET, ALL, LIST, "List what a guardrail was, newest first", list).asks(PAGES)]
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let row = locate::<GuardrailDocument>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let versions = versions(&call, Kind::Guardrail, row.id).await?;
     let data: Vec<Value> = paging.cut(&versions).iter().map(view).collect::<Result<_, _>>()?;
-    Ok(Reply::json(GuardrailDocument::listed(versions.len() as u64, data)))
+    Ok(AdminReply::json(GuardrailDocument::listed(versions.len() as u64, data)))
 }
 
 fn view(version: &StoredVersion) -> Result<Value, Problem> {

@@ -3,33 +3,35 @@
 
 use super::scopes::{READ, UPDATE};
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Body, Edit, Flag};
+use crate::input::{Edit, Flag, JsonBody};
 use crate::problem::{Problem, bad};
-use crate::resource::limits::{self, LimitsEdit, Sent, Shape};
+use crate::resource::limits::{self, AllowedLimits, LimitsEdit, LimitsInput};
 use crate::resource::provider::AUTO;
-use crate::resource::{NewRow, Row, Slug, locate};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::resource::{NewRow, ResourceRow, Slug, locate};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::{IntegrationId, WorkspaceId};
 use gateway_domain::ports::{Batch, Holder};
 use gateway_domain::resource::integration::{Access, Integration};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use gateway_domain::resource::provider::Provider;
 use gateway_domain::snapshot::Snapshot;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const PATH: &str = "/integrations/{id}/workspaces";
     vec![
         authed(Method::GET, PATH, READ, "List the workspaces that were let in or shut out", list).asks(HERE),
-        authed(Method::PUT, PATH, UPDATE, "Let workspaces in or shut them out", set).takes::<Given>().asks(HERE),
+        authed(Method::PUT, PATH, UPDATE, "Let workspaces in or shut them out", set)
+            .takes::<PutIntegrationWorkspaces>()
+            .asks(HERE),
     ]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct PutIntegrationWorkspaces {
     workspaces: Option<Vec<Map<String, Value>>>,
     global_workspace_access: Option<Map<String, Value>>,
     #[serde(alias = "override_existing_workspaces_access")]
@@ -40,15 +42,15 @@ struct Given {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Seat {
+struct WorkspaceAccessEdit {
     id: String,
     enabled: Flag,
     create_default_provider: Option<Flag>,
     default_provider_slug: Option<String>,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     reset_usage: Option<Flag>,
 }
 
@@ -57,9 +59,9 @@ struct Seat {
 struct Global {
     enabled: Flag,
     #[serde(default)]
-    rate_limits: Edit<Sent>,
+    rate_limits: Edit<LimitsInput>,
     #[serde(default)]
-    usage_limits: Edit<Sent>,
+    usage_limits: Edit<LimitsInput>,
     reset_usage: Option<Flag>,
 }
 
@@ -75,13 +77,13 @@ struct AccessChange {
 }
 
 /// A workspace has at most one limit of each kind on an integration.
-const SHAPE: Shape = Shape { rates: 1, budgets: 1, seconds: false };
+const SHAPE: AllowedLimits = AllowedLimits { rates: 1, budgets: 1, seconds: false };
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let snapshot = call.snapshot();
     let access = &row.doc.access;
-    let none = Limits::default();
+    let none = ResourceLimits::default();
     let mut holders = Vec::new();
     let mut data = Vec::new();
     for (id, enabled) in &access.workspaces {
@@ -96,14 +98,14 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     data.push(shown(row.workspace.is_none() && access.global, &access.limits, &call));
     limits::count_all(&call, &holders, &mut data).await?;
     let global = data.pop();
-    Ok(Reply::json(json!({"total": data.len(), "workspaces": data, "global_workspace_access": global})))
+    Ok(AdminReply::json(json!({"total": data.len(), "workspaces": data, "global_workspace_access": global})))
 }
 
-const fn holder(row: &Row<Integration>, workspace: Option<WorkspaceId>) -> Holder {
+const fn holder(row: &ResourceRow<Integration>, workspace: Option<WorkspaceId>) -> Holder {
     Holder::Integration(IntegrationId(row.id), workspace)
 }
 
-pub(super) fn shown(enabled: bool, limits: &Limits, call: &Call) -> Value {
+pub(super) fn shown(enabled: bool, limits: &ResourceLimits, call: &AdminCall) -> Value {
     let some = |list: Vec<Value>| if list.is_empty() { Value::Null } else { list.into() };
     let rates = limits.rate_limits.iter().map(|r| json!(r)).collect();
     json!({
@@ -113,11 +115,15 @@ pub(super) fn shown(enabled: bool, limits: &Limits, call: &Call) -> Value {
     })
 }
 
-fn seat(i: usize, given: Map<String, Value>) -> Result<Seat, Problem> {
-    Body(given).read_under(&format!("workspaces[{i}]."))
+fn seat(i: usize, given: Map<String, Value>) -> Result<WorkspaceAccessEdit, Problem> {
+    JsonBody(given).read_under(&format!("workspaces[{i}]."))
 }
 
-fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<AccessChange>, Problem> {
+fn changes(
+    given: &mut PutIntegrationWorkspaces,
+    call: &AdminCall,
+    snapshot: &Snapshot,
+) -> Result<Vec<AccessChange>, Problem> {
     let make = given.create_default_provider.is_none_or(|f| f.0);
     let mut out = Vec::new();
     for (i, item) in given.workspaces.take().unwrap_or_default().into_iter().enumerate() {
@@ -139,7 +145,7 @@ fn changes(given: &mut Given, call: &Call, snapshot: &Snapshot) -> Result<Vec<Ac
     Ok(out)
 }
 
-async fn set(call: Call) -> Result<Reply, Problem> {
+async fn set(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Update).await?;
     if row.workspace.is_some() {
@@ -147,9 +153,9 @@ async fn set(call: Call) -> Result<Reply, Problem> {
     }
     let body = call.body()?;
     let told = body.0.clone();
-    let mut given: Given = body.read()?;
+    let mut given: PutIntegrationWorkspaces = body.read()?;
     let global = given.global_workspace_access.take();
-    let global = global.map(|body| Body(body).read_under::<Global>(GLOBAL)).transpose()?;
+    let global = global.map(|body| JsonBody(body).read_under::<Global>(GLOBAL)).transpose()?;
     let changes = changes(&mut given, &call, &snapshot)?;
     let mut along = Vec::new();
     for change in &changes {
@@ -179,12 +185,17 @@ async fn set(call: Call) -> Result<Reply, Problem> {
     for holder in resets {
         limits::reset(&call, holder).await?;
     }
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 const GLOBAL: &str = "global_workspace_access.";
 
-fn apply(access: &mut Access, changes: Vec<AccessChange>, global: Option<Global>, call: &Call) -> Result<(), Problem> {
+fn apply(
+    access: &mut Access,
+    changes: Vec<AccessChange>,
+    global: Option<Global>,
+    call: &AdminCall,
+) -> Result<(), Problem> {
     if let Some(global) = global {
         access.global = global.enabled.0;
         let limits = LimitsEdit { rate_limits: global.rate_limits, usage_limits: global.usage_limits };
@@ -206,10 +217,10 @@ pub(super) fn declared(
     access: &mut Access,
     global: Option<Map<String, Value>>,
     seats: Vec<Map<String, Value>>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
-    let global = global.map(|body| Body(body).read_under::<Global>(GLOBAL)).transpose()?;
-    let mut given = Given {
+    let global = global.map(|body| JsonBody(body).read_under::<Global>(GLOBAL)).transpose()?;
+    let mut given = PutIntegrationWorkspaces {
         workspaces: Some(seats),
         global_workspace_access: None,
         override_existing_workspace_access: None,
@@ -220,12 +231,12 @@ pub(super) fn declared(
     apply(access, changes, global, call)
 }
 
-fn put(limits: &mut Limits, edit: LimitsEdit, under: &str, call: &Call) -> Result<(), Problem> {
+fn put(limits: &mut ResourceLimits, edit: LimitsEdit, under: &str, call: &AdminCall) -> Result<(), Problem> {
     edit.onto(under, limits, SHAPE, call.now)
 }
 
 /// The holders of limits whose counters are to begin anew once the change is stored.
-fn resets(row: &Row<Integration>, changes: &[AccessChange], global: Option<&Global>) -> Vec<Holder> {
+fn resets(row: &ResourceRow<Integration>, changes: &[AccessChange], global: Option<&Global>) -> Vec<Holder> {
     let all = global.is_some_and(|g| g.reset_usage.is_some_and(|f| f.0)).then(|| holder(row, None));
     let each = changes.iter().filter(|c| c.reset).map(|c| holder(row, Some(c.workspace)));
     all.into_iter().chain(each).collect()
@@ -233,13 +244,13 @@ fn resets(row: &Row<Integration>, changes: &[AccessChange], global: Option<&Glob
 
 /// The provider to be made for a workspace that is let in and borrows nothing from the integration yet.
 async fn provider(
-    call: &Call,
+    call: &AdminCall,
     snapshot: &Snapshot,
-    of: &Row<Integration>,
+    of: &ResourceRow<Integration>,
     change: &AccessChange,
 ) -> Result<Option<NewRow<Provider>>, Problem> {
     let Some(slug) = &change.provider else { return Ok(None) };
-    let borrows = |w: &gateway_domain::snapshot::Workspace| w.providers().any(|p| p.integration.0 == of.id);
+    let borrows = |w: &gateway_domain::snapshot::WorkspaceEntry| w.providers().any(|p| p.integration.0 == of.id);
     if snapshot.workspace(change.workspace).is_none_or(|w| borrows(w)) {
         return Ok(None);
     }
@@ -249,11 +260,11 @@ async fn provider(
         integration_id: IntegrationId(of.id),
         note: None,
         expires_at: None,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
         max_parallel: None,
         rest,
     };
-    let mut row = Row::fresh(&call.app, of.org, Some(change.workspace), Some(call.actor.key.0), doc);
+    let mut row = ResourceRow::fresh(&call.app, of.org, Some(change.workspace), Some(call.actor.key.0), doc);
     row.name.clone_from(&of.name);
     let slug = Slug::given("default_provider_slug", slug.clone())?.unwrap_or_else(|| Slug::Derived(of.slug.clone()));
     let mut draft = NewRow { row, slug };

@@ -2,14 +2,14 @@
 
 use super::{access, mappings, models, pricing};
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::carried::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::cloud;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::integration::{Access, Configurations, Integration, Model};
-use gateway_domain::resource::limits::Limits;
+use gateway_domain::resource::limits::ResourceLimits;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Declared for Integration {
     const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const SECRETS: &'static [&'static str] = &["key", "configurations", "models"];
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "ai_provider_id", &doc.ai_provider_id);
@@ -48,7 +48,7 @@ impl Declared for Integration {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let allow_all = take(&mut item.fields, "allow_all_models")?;
         let list = take(&mut item.fields, "models")?.unwrap_or_default();
         let global: Option<Map<String, Value>> = take(&mut item.fields, "global_workspace_access")?;
@@ -123,7 +123,7 @@ fn declare_access(fields: &mut Map<String, Value>, access: &Access, to: &Declari
         declare_limits(&mut global, &access.limits);
         fields.insert("global_workspace_access".to_owned(), Value::Object(global));
     }
-    let none = Limits::default();
+    let none = ResourceLimits::default();
     let seat = |(id, enabled): (&WorkspaceId, &bool)| {
         let mut seat = Map::from_iter([("id".to_owned(), json!(to.names.name(id.0)))]);
         seat.insert("enabled".to_owned(), json!(enabled));

@@ -1,12 +1,12 @@
 //! Which places of an integration are filled from secret references. What is filled so is not stored beside it: a literal
 //! that was there goes, and one that comes is refused.
 
-use crate::input::{Body, Edit};
+use crate::input::{Edit, JsonBody};
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::catalog::ProviderInfo;
-use gateway_domain::cloud::Settings;
+use gateway_domain::cloud::CloudSettings;
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::resource::integration::Integration;
 use gateway_domain::resource::secret_reference::{MappedPlace, SecretMapping, ValueFormat};
@@ -29,7 +29,11 @@ struct GivenMapping {
 }
 
 /// Takes mappings in place of those before, and drops what they fill.
-pub(super) fn merge(doc: &mut Integration, given: Edit<Vec<Map<String, Value>>>, call: &Call) -> Result<(), Problem> {
+pub(super) fn merge(
+    doc: &mut Integration,
+    given: Edit<Vec<Map<String, Value>>>,
+    call: &AdminCall,
+) -> Result<(), Problem> {
     let Some(given) = given.or_default() else { return Ok(()) };
     let mappings = read_all(given, call)?;
     for mapping in &mappings {
@@ -45,7 +49,7 @@ pub(super) fn merge(doc: &mut Integration, given: Edit<Vec<Map<String, Value>>>,
 }
 
 /// A list of mappings, each of a place of its own and from a reference that is there.
-pub(crate) fn read_all(given: Vec<Map<String, Value>>, call: &Call) -> Result<Vec<SecretMapping>, Problem> {
+pub(crate) fn read_all(given: Vec<Map<String, Value>>, call: &AdminCall) -> Result<Vec<SecretMapping>, Problem> {
     if given.len() > MOST {
         return Err(bad(FIELD, format_args!("must hold at most {MOST} items")));
     }
@@ -53,7 +57,7 @@ pub(crate) fn read_all(given: Vec<Map<String, Value>>, call: &Call) -> Result<Ve
     let mut mappings: Vec<SecretMapping> = Vec::with_capacity(given.len());
     for (at, item) in given.into_iter().enumerate() {
         let under = format!("{FIELD}[{at}].");
-        let item: GivenMapping = Body(item).read_under(&under)?;
+        let item: GivenMapping = JsonBody(item).read_under(&under)?;
         let mapping = read(item, &under, (&snapshot, call.actor.org))?;
         if mappings.iter().any(|known| known.target_field == mapping.target_field) {
             return Err(bad(format_args!("{under}target_field"), "is filled twice"));
@@ -92,7 +96,7 @@ fn read(given: GivenMapping, under: &str, (snapshot, org): (&Snapshot, OrgId)) -
 pub(super) fn check(
     doc: &Integration,
     (family, home): (&ProviderInfo, Option<WorkspaceId>),
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     let snapshot = call.snapshot();
     for (at, mapping) in doc.secret_mappings.iter().enumerate() {
@@ -134,7 +138,7 @@ pub(crate) fn check_open(
 }
 
 /// Settings as far as they are stored, with something in each place that a reference fills.
-pub(super) fn supposed(doc: &Integration, mut stored: Settings) -> Settings {
+pub(super) fn supposed(doc: &Integration, mut stored: CloudSettings) -> CloudSettings {
     for place in places(doc) {
         if let MappedPlace::Setting(setting) = place {
             // What only its manager knows cannot be looked at here: some value stands for it.

@@ -4,10 +4,10 @@
 use super::scopes::{READ, UPDATE};
 use super::{pricing, settings};
 use crate::change::{Action, WriteView, audit};
-use crate::input::{Body, Edit, Flag};
+use crate::input::{Edit, Flag, JsonBody};
 use crate::problem::{Problem, bad};
-use crate::resource::{Row, locate};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::resource::{ResourceRow, locate};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::ports::{Batch, Revision};
 use gateway_domain::resource::check_name;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 const MOST: usize = 5_000;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     let mut rows = vec![
         authed(Method::GET, "/integrations/{id}/models", READ, "List the models that are switched on or off", list)
             .asks(HERE),
@@ -33,14 +33,18 @@ pub(super) fn routes() -> Vec<Route> {
         .asks(&["slugs", "workspace_id"]),
     ];
     for path in ["/integrations/{id}/models", "/integrations/{id}/integration-models"] {
-        rows.push(authed(Method::PUT, path, UPDATE, "Switch models on and off", set).takes::<Given>().asks(HERE));
+        rows.push(
+            authed(Method::PUT, path, UPDATE, "Switch models on and off", set)
+                .takes::<PutIntegrationModels>()
+                .asks(HERE),
+        );
     }
     rows
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct PutIntegrationModels {
     models: Vec<Map<String, Value>>,
     allow_all_models: Option<Flag>,
 }
@@ -48,7 +52,7 @@ struct Given {
 /// What an update says of one model; absent keeps, null clears.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct ModelEdit {
     slug: String,
     enabled: Flag,
     #[serde(default)]
@@ -67,21 +71,21 @@ struct Wanted {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Own {
+struct ModelSettingsEdit {
     #[serde(default)]
     custom_host: Edit<String>,
     #[serde(default)]
     custom_headers: Edit<BTreeMap<String, String>>,
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let models = &row.doc.models;
     let data: Vec<Value> = models.list.iter().map(|(slug, model)| view(slug, model, &call)).collect();
-    Ok(Reply::json(json!({"total": data.len(), "models": data, "allow_all_models": models.allow_all})))
+    Ok(AdminReply::json(json!({"total": data.len(), "models": data, "allow_all_models": models.allow_all})))
 }
 
-fn view(slug: &str, model: &Model, call: &Call) -> Value {
+fn view(slug: &str, model: &Model, call: &AdminCall) -> Value {
     let mut configurations = Map::new();
     if let Some(host) = &model.custom_host {
         configurations.insert("custom_host".into(), host.as_str().into());
@@ -102,18 +106,18 @@ fn view(slug: &str, model: &Model, call: &Call) -> Value {
     })
 }
 
-fn read(i: usize, given: Map<String, Value>) -> Result<(String, Wanted), Problem> {
+fn read(i: usize, given: Map<String, Value>) -> Result<(String, ModelEdit), Problem> {
     let under = format!("models[{i}].");
-    let mut body = Body(given);
+    let mut body = JsonBody(given);
     body.0.shift_remove("name");
     body.refuse_later(&under, &["pricing_adjustments"])?;
-    let wanted: Wanted = body.read_under(&under)?;
+    let wanted: ModelEdit = body.read_under(&under)?;
     check_name(&format!("{under}slug"), &wanted.slug)?;
     Ok((under, wanted))
 }
 
-impl Wanted {
-    fn onto(self, under: &str, model: &mut Model, call: &Call) -> Result<(), Problem> {
+impl ModelEdit {
+    fn onto(self, under: &str, model: &mut Model, call: &AdminCall) -> Result<(), Problem> {
         model.enabled = self.enabled.0;
         model.is_custom = self.is_custom.map_or(model.is_custom, |f| f.0);
         model.is_finetune = self.is_finetune.map_or(model.is_finetune, |f| f.0);
@@ -126,7 +130,7 @@ impl Wanted {
             Edit::Clear => (model.custom_host, model.custom_headers) = (None, BTreeMap::new()),
             Edit::Set(given) => {
                 let under = format!("{under}configurations.");
-                let own: Own = Body(given).read_under(&under)?;
+                let own: ModelSettingsEdit = JsonBody(given).read_under(&under)?;
                 if let Edit::Set(host) = &own.custom_host {
                     let rule = check_custom_host(host, &call.app.trusted);
                     rule.map_err(|rule| bad(format_args!("{under}custom_host"), rule))?;
@@ -149,7 +153,7 @@ fn put_headers(
     under: &str,
     model: &mut Model,
     given: Edit<BTreeMap<String, String>>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     if let Some(headers) = given.or_default() {
         model.custom_headers = settings::seal_headers(under, headers, &model.custom_headers, call)?;
@@ -157,9 +161,9 @@ fn put_headers(
     Ok(())
 }
 
-async fn set(call: Call) -> Result<Reply, Problem> {
+async fn set(call: AdminCall) -> Result<AdminReply, Problem> {
     let found = find(&call).await?;
-    let given: Given = call.body()?.read()?;
+    let given: PutIntegrationModels = call.body()?.read()?;
     let wanted = given.models.into_iter().enumerate().map(|(i, m)| read(i, m)).collect::<Result<Vec<_>, _>>()?;
     change(&call, found, |row| {
         for (under, wanted) in wanted {
@@ -182,7 +186,7 @@ pub(super) fn declared(
     models: &mut Models,
     given: Vec<Map<String, Value>>,
     allow_all: Option<Flag>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     for (i, given) in given.into_iter().enumerate() {
         let (under, wanted) = read(i, given)?;
@@ -201,7 +205,7 @@ pub(super) fn declared(
 }
 
 /// Clients name them in the query or in a body.
-async fn forget(call: Call) -> Result<Reply, Problem> {
+async fn forget(call: AdminCall) -> Result<AdminReply, Problem> {
     let found = find(&call).await?;
     let mut slugs: Vec<String> = call.query.list("slugs", "must be comma-separated model slugs")?;
     let body = call.body()?;
@@ -224,15 +228,19 @@ async fn forget(call: Call) -> Result<Reply, Problem> {
 
 /// The integration that the path names, and the revision from before it was read. What does not exist for the
 /// actor is said before anything about the body.
-async fn find(call: &Call) -> Result<(Revision, Row<Integration>), Problem> {
+async fn find(call: &AdminCall) -> Result<(Revision, ResourceRow<Integration>), Problem> {
     let seen = call.snapshot().revision;
     Ok((seen, locate::<Integration>(call, call.query.text("workspace_id"), Action::Update).await?))
 }
 
 /// One change of an integration's document, told and in force.
-async fn change<F>(call: &Call, (seen, row): (Revision, Row<Integration>), edit: F) -> Result<Reply, Problem>
+async fn change<F>(
+    call: &AdminCall,
+    (seen, row): (Revision, ResourceRow<Integration>),
+    edit: F,
+) -> Result<AdminReply, Problem>
 where
-    F: FnOnce(&mut Row<Integration>) -> Result<(), Problem> + Send,
+    F: FnOnce(&mut ResourceRow<Integration>) -> Result<(), Problem> + Send,
 {
     let mut told = call.body()?.0;
     settings::blank_models(&mut told);
@@ -245,5 +253,5 @@ where
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }

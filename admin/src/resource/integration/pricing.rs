@@ -1,7 +1,7 @@
 //! Prices in bodies and views: rates of a model in cents per token and unit, factors on those of an integration. What
 //! no call's usage tells apart has no price here, and is refused rather than left out of a sum.
 
-use crate::input::{Body, Edit};
+use crate::input::{Edit, JsonBody};
 use crate::problem::{Problem, bad};
 use gateway_domain::resource::pricing::{Factors, Rates, TOKENS};
 use serde::Deserialize;
@@ -12,33 +12,33 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 struct Pricing {
     #[serde(rename = "type")]
-    _kind: Kind,
+    _kind: PricingKind,
     pay_as_you_go: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+enum PricingKind {
     Static,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Price {
+struct UnitPrice {
     price: f64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PayAsYouGo {
-    request_token: Option<Price>,
-    response_token: Option<Price>,
-    cache_read_input_token: Option<Price>,
-    cache_write_input_token: Option<Price>,
-    cache_read_audio_input_token: Option<Price>,
-    request_audio_token: Option<Price>,
-    response_audio_token: Option<Price>,
-    reasoning_token: Option<Price>,
+    request_token: Option<UnitPrice>,
+    response_token: Option<UnitPrice>,
+    cache_read_input_token: Option<UnitPrice>,
+    cache_write_input_token: Option<UnitPrice>,
+    cache_read_audio_input_token: Option<UnitPrice>,
+    request_audio_token: Option<UnitPrice>,
+    response_audio_token: Option<UnitPrice>,
+    reasoning_token: Option<UnitPrice>,
     image: Option<Map<String, Value>>,
     additional_units: Option<Map<String, Value>>,
 }
@@ -65,7 +65,7 @@ fn prices(under: &str, given: Map<String, Value>) -> Result<BTreeMap<String, f64
         let Value::Object(price) = price else {
             return Err(bad(format_args!("{under}{name}"), "must be an object with price"));
         };
-        let price: Price = Body(price).read_under(&format!("{under}{name}."))?;
+        let price: UnitPrice = JsonBody(price).read_under(&format!("{under}{name}."))?;
         Ok((name, price.price))
     };
     given.into_iter().map(price).collect()
@@ -73,7 +73,7 @@ fn prices(under: &str, given: Map<String, Value>) -> Result<BTreeMap<String, f64
 
 /// `under`: where the price stands in the body, with a dot at its end.
 pub(in crate::resource) fn rates(under: &str, given: Map<String, Value>) -> Result<Rates, Problem> {
-    let mut body = Body(given);
+    let mut body = JsonBody(given);
     // Told on every read, so clients send them back.
     for name in ["calculate", "currency", "finetune_config"] {
         body.0.shift_remove(name);
@@ -83,8 +83,8 @@ pub(in crate::resource) fn rates(under: &str, given: Map<String, Value>) -> Resu
 }
 
 fn pay_as_you_go(under: &str, given: Map<String, Value>) -> Result<Rates, Problem> {
-    let given: PayAsYouGo = Body(given).read_under(under)?;
-    let of = |price: Option<Price>| price.map(|p| p.price);
+    let given: PayAsYouGo = JsonBody(given).read_under(under)?;
+    let of = |price: Option<UnitPrice>| price.map(|p| p.price);
     let mut pictures = given.image.map(|given| pictures(under, given)).transpose()?.unwrap_or_default();
     let image = pictures.get_mut("default").and_then(|sizes| sizes.remove("default"));
     pictures.retain(|_, sizes| !sizes.is_empty());
@@ -165,8 +165,8 @@ pub(super) fn adjust(stored: &mut Option<Factors>, given: Edit<Map<String, Value
         }
         Edit::Set(given) => given,
     };
-    let adjustments: Adjustments = Body(given).read_under(UNDER)?;
-    let mut body = Body(adjustments.multiplier);
+    let adjustments: Adjustments = JsonBody(given).read_under(UNDER)?;
+    let mut body = JsonBody(adjustments.multiplier);
     body.refuse_later(FACTORS, LATER)?;
     let mut factors = Factors::default();
     for (name, value) in body.0.into_iter().filter(|(_, value)| !value.is_null()) {
@@ -178,7 +178,7 @@ pub(super) fn adjust(stored: &mut Option<Factors>, given: Edit<Map<String, Value
                 let Value::Object(given) = value else { return Err(bad(&field, "must be an object")) };
                 let under = format!("{field}.");
                 if name == "image" {
-                    factors.image = Some(Body(given).read_under::<Image>(&under)?.default);
+                    factors.image = Some(JsonBody(given).read_under::<Image>(&under)?.default);
                 } else {
                     let number = |(name, value): (String, Value)| {
                         let number =

@@ -2,9 +2,9 @@
 
 mod cloud;
 
-use crate::input::{Body, Edit, Flag};
+use crate::input::{Edit, Flag, JsonBody};
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::id::WorkspaceId;
@@ -23,7 +23,7 @@ static LATER: &[&str] = &["anthropic_inspect_stream_for_overloaded_error"];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct IntegrationSettingsEdit {
     #[serde(default)]
     custom_host: Edit<String>,
     #[serde(default)]
@@ -42,7 +42,7 @@ struct Given {
 pub(super) fn credential(
     key: Option<String>,
     before: Option<(String, String)>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Option<(String, String)>, Problem> {
     let Some(key) = key else { return Ok(None) };
     if let Some(before) = before.filter(|(_, masked)| *masked == key) {
@@ -64,11 +64,11 @@ fn check_secret(field: &str, value: &str) -> Result<(), Problem> {
 }
 
 /// Puts what was given over what is stored: absent keeps, null clears.
-pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call: &Call) -> Result<(), Problem> {
-    let mut body = Body(given);
+pub(super) fn merge(stored: &mut Configurations, given: Map<String, Value>, call: &AdminCall) -> Result<(), Problem> {
+    let mut body = JsonBody(given);
     body.refuse_later("configurations.", LATER)?;
     cloud::merge(&mut stored.cloud, &mut body.0, call)?;
-    let given: Given = body.read_under("configurations.")?;
+    let given: IntegrationSettingsEdit = body.read_under("configurations.")?;
     if let Edit::Set(host) = &given.custom_host {
         check_custom_host(host, &call.app.trusted).map_err(|rule| bad("configurations.custom_host", rule))?;
     }
@@ -98,7 +98,7 @@ pub(super) fn seal_headers(
     under: &str,
     headers: BTreeMap<String, String>,
     before: &BTreeMap<String, String>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<BTreeMap<String, String>, Problem> {
     if headers.len() > MAX_HEADERS {
         let rule = format_args!("must hold at most {MAX_HEADERS} headers");
@@ -124,7 +124,7 @@ pub(super) fn seal_headers(
 pub(in crate::resource) fn check_family(
     doc: &Integration,
     home: Option<WorkspaceId>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     let slug = &doc.ai_provider_id;
     let family = call
@@ -136,12 +136,15 @@ pub(in crate::resource) fn check_family(
     cloud::check(doc, family, call)
 }
 
-pub(super) fn masked_headers<'h>(headers: &'h BTreeMap<String, String>, call: &Call) -> BTreeMap<&'h String, String> {
+pub(super) fn masked_headers<'h>(
+    headers: &'h BTreeMap<String, String>,
+    call: &AdminCall,
+) -> BTreeMap<&'h String, String> {
     let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
     headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect()
 }
 
-pub(super) fn masked(stored: &Configurations, call: &Call) -> Value {
+pub(super) fn masked(stored: &Configurations, call: &AdminCall) -> Value {
     let headers = masked_headers(&stored.custom_headers, call);
     let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
     let mut view = Map::new();

@@ -2,10 +2,10 @@
 //! that does not open its provider. Knows no provider: the port calls it, and says in its words what came of it.
 
 use crate::change::{Action, audit};
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::{Problem, bad, busy, forbidden, internal, not_built};
-use crate::resource::{Resource, Row, check_organisation, locate};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::resource::{Resource, ResourceRow, check_organisation, locate};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::id::IntegrationId;
 use gateway_domain::ports::{Batch, Changes, CredentialTrial, CredentialTrials, CredentialUntried, CredentialVerdict};
 use gateway_domain::resource::integration::Integration;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Query parameters of a write that tries the credential it is about to save.
 pub(in crate::resource) const TRIED: &[&str] = &["test", "test_model"];
 
-pub(super) fn routes(update: &'static [Scope]) -> Vec<Route> {
+pub(super) fn routes(update: &'static [Scope]) -> Vec<AdminRoute> {
     const BORROWED: &[Scope] = &[Scope::named("providers.update"), Scope::named("virtual_keys.update")];
     vec![
         authed(Method::POST, "/integrations/{id}/test", update, "Try the credential of an integration", of_integration)
@@ -39,27 +39,28 @@ struct TrialAsked {
     model: Option<String>,
 }
 
-async fn of_integration(call: Call) -> Result<Reply, Problem> {
+async fn of_integration(call: AdminCall) -> Result<AdminReply, Problem> {
     let model = call.body()?.read::<TrialAsked>()?.model;
     let row = locate::<Integration>(&call, call.query.text("workspace_id"), Action::Update).await?;
     tried(&call, &row, ("", model)).await
 }
 
-async fn of_provider(call: Call) -> Result<Reply, Problem> {
+async fn of_provider(call: AdminCall) -> Result<AdminReply, Problem> {
     let model = call.body()?.read::<TrialAsked>()?.model;
     let row = locate::<Provider>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let behind = row.doc.integration_id.to_string();
     let found = call.app.directory.get(Kind::Integration, row.org, None, &behind).await?;
-    let behind = Row::<Integration>::read(&found.ok_or_else(|| internal("a provider without its integration"))?)?;
+    let behind =
+        ResourceRow::<Integration>::read(&found.ok_or_else(|| internal("a provider without its integration"))?)?;
     tried(&call, &behind, (&row.slug, model)).await
 }
 
 /// `provider`: by whose slug a key may be held to models.
 async fn tried(
-    call: &Call,
-    row: &Row<Integration>,
+    call: &AdminCall,
+    row: &ResourceRow<Integration>,
     (provider, model): (&str, Option<String>),
-) -> Result<Reply, Problem> {
+) -> Result<AdminReply, Problem> {
     trials(call)?;
     let upstream = upstream(call, &row.stored()?)?;
     let trial = permitted(call, upstream, model, provider)?;
@@ -68,7 +69,7 @@ async fn tried(
     let audit = vec![audit(call, Action::Warn, &row.stored()?, &request)];
     call.commit(call.snapshot().revision, |_| Ok(Batch { audit, ..Batch::default() })).await?;
     let verdict = run(call, &trial).await?;
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "credential-test",
         "success": verdict.error.is_none(),
         "asked": verdict.asked,
@@ -80,7 +81,7 @@ async fn tried(
 }
 
 /// Whether the write is to try what it saves.
-fn is_wanted(call: &Call) -> Result<bool, Problem> {
+fn is_wanted(call: &AdminCall) -> Result<bool, Problem> {
     let wanted = call.query.one_of("test", &["true", "false"])? == Some("true");
     if !wanted && call.query.text("test_model").is_some() {
         return Err(bad("test_model", "is of no use without test=true"));
@@ -89,7 +90,10 @@ fn is_wanted(call: &Call) -> Result<bool, Problem> {
 }
 
 /// Refuses a row whose credential does not open its provider, where the request asks for that.
-pub(in crate::resource) async fn before_saving(call: &Call, row: &Row<Integration>) -> Result<(), Problem> {
+pub(in crate::resource) async fn before_saving(
+    call: &AdminCall,
+    row: &ResourceRow<Integration>,
+) -> Result<(), Problem> {
     if !is_wanted(call)? {
         return Ok(());
     }
@@ -107,11 +111,11 @@ pub(in crate::resource) async fn before_saving(call: &Call, row: &Row<Integratio
 }
 
 /// Applies [`before_saving`] to a row as a change would leave it.
-pub(super) async fn before_change(call: &Call, body: &Body) -> Result<(), Problem> {
+pub(super) async fn before_change(call: &AdminCall, body: &JsonBody) -> Result<(), Problem> {
     if !is_wanted(call)? {
         return Ok(());
     }
-    let mut body = Body(body.0.clone());
+    let mut body = JsonBody(body.0.clone());
     let given = body.take_text("workspace_id")?;
     check_organisation(call, &mut body)?;
     let given = given.as_deref().or_else(|| call.query.text("workspace_id"));
@@ -122,7 +126,7 @@ pub(super) async fn before_change(call: &Call, body: &Body) -> Result<(), Proble
 }
 
 /// The upstream that requests would call if the row were in force.
-fn upstream(call: &Call, row: &Stored) -> Result<Arc<Upstream>, Problem> {
+fn upstream(call: &AdminCall, row: &Stored) -> Result<Arc<Upstream>, Problem> {
     let snapshot = call.snapshot();
     let changes = Changes { revision: snapshot.revision, rows: vec![row.clone()] };
     let (snapshot, problems) = snapshot.apply(&changes, &call.app.build());
@@ -134,7 +138,7 @@ fn upstream(call: &Call, row: &Stored) -> Result<Arc<Upstream>, Problem> {
 
 /// No model is asked for that could not be called.
 fn permitted(
-    call: &Call,
+    call: &AdminCall,
     upstream: Arc<Upstream>,
     model: Option<String>,
     provider: &str,
@@ -152,11 +156,11 @@ fn permitted(
     Ok(CredentialTrial { upstream, model })
 }
 
-fn trials(call: &Call) -> Result<&dyn CredentialTrials, Problem> {
+fn trials(call: &AdminCall) -> Result<&dyn CredentialTrials, Problem> {
     call.app.credentials.as_deref().ok_or_else(|| not_built(call.method.as_str(), call.route.path))
 }
 
-async fn run(call: &Call, trial: &CredentialTrial) -> Result<CredentialVerdict, Problem> {
+async fn run(call: &AdminCall, trial: &CredentialTrial) -> Result<CredentialVerdict, Problem> {
     trials(call)?.run(trial).await.map_err(|why| match why {
         CredentialUntried::Busy => busy("too many credentials are being tried: try again in a moment"),
         CredentialUntried::Unfit(rule) => bad("model", rule),

@@ -1,10 +1,10 @@
 //! The other end of an invite: whoever brings its secret becomes the user that it names, once.
 
-use crate::change::{Action, Origin, WriteView, commit};
-use crate::input::Body;
+use crate::change::{Action, ChangeOrigin, WriteView, commit};
+use crate::input::JsonBody;
 use crate::problem::{Problem, bad, missing};
-use crate::resource::{Resource, Row, api_key};
-use crate::route::{Reply, Visit};
+use crate::resource::{Resource, ResourceRow, api_key};
+use crate::route::{AdminReply, Visit};
 use gateway_domain::id::{OrgId, UserId};
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::person::{Invite, Member, User};
@@ -25,13 +25,13 @@ pub(super) struct Accept {
 }
 
 /// The secret of a token, and which invite of which organisation it is for.
-struct Token<'t> {
+struct InviteToken<'t> {
     org: OrgId,
     invite: Uuid,
     secret: &'t str,
 }
 
-impl<'t> Token<'t> {
+impl<'t> InviteToken<'t> {
     fn read(text: &'t str) -> Option<Self> {
         let (org, rest) = text.split_at_checked(32)?;
         let (invite, secret) = rest.split_at_checked(32)?;
@@ -44,23 +44,23 @@ fn refused() -> Problem {
     missing(Invite::NOUN)
 }
 
-async fn find(visit: &Visit, token: &Token<'_>) -> Result<Row<Invite>, Problem> {
+async fn find(visit: &Visit, token: &InviteToken<'_>) -> Result<ResourceRow<Invite>, Problem> {
     let id = token.invite.to_string();
     let found = visit.app.directory.get(Kind::Invite, token.org, None, &id).await?;
-    let row: Row<Invite> = Row::read(&found.ok_or_else(refused)?)?;
+    let row: ResourceRow<Invite> = ResourceRow::read(&found.ok_or_else(refused)?)?;
     if opens(&row, token, visit) { Ok(row) } else { Err(refused()) }
 }
 
-fn opens(row: &Row<Invite>, token: &Token<'_>, visit: &Visit) -> bool {
+fn opens(row: &ResourceRow<Invite>, token: &InviteToken<'_>, visit: &Visit) -> bool {
     row.status == PENDING && row.doc.expires_at > visit.now && row.doc.opens_with(token.secret)
 }
 
-pub(super) async fn accept(visit: Visit) -> Result<Reply, Problem> {
+pub(super) async fn accept(visit: Visit) -> Result<AdminReply, Problem> {
     let seen = visit.app.live.snapshot().revision;
-    let input: Accept = Body::parse(&visit.bytes)?.read()?;
+    let input: Accept = JsonBody::parse(&visit.bytes)?.read()?;
     check_name("first_name", &input.first_name)?;
     check_name("last_name", &input.last_name)?;
-    let token = Token::read(&input.token).ok_or_else(|| bad("token", "is not the token of an invite"))?;
+    let token = InviteToken::read(&input.token).ok_or_else(|| bad("token", "is not the token of an invite"))?;
     let row = find(&visit, &token).await?;
     let mut welcome = Welcome::default();
     let decide = |around: &WriteView<'_>| {
@@ -72,7 +72,7 @@ pub(super) async fn accept(visit: Visit) -> Result<Reply, Problem> {
         welcome.write(row, &input, &visit, around)
     };
     let revision = commit(&visit.app, seen, decide).await?;
-    Ok(Reply::json(json!({"object": "user", "id": welcome.user, "api_keys": welcome.keys})).at(revision))
+    Ok(AdminReply::json(json!({"object": "user", "id": welcome.user, "api_keys": welcome.keys})).at(revision))
 }
 
 #[derive(Default)]
@@ -85,7 +85,7 @@ struct Welcome {
 impl Welcome {
     fn write(
         &mut self,
-        mut invite: Row<Invite>,
+        mut invite: ResourceRow<Invite>,
         input: &Accept,
         visit: &Visit,
         around: &WriteView<'_>,
@@ -100,14 +100,14 @@ impl Welcome {
             signs_in_as: None,
             rest: Map::new(),
         };
-        let mut user = Row::fresh(app, invite.org, None, Some(invite.doc.invited_by), user);
+        let mut user = ResourceRow::fresh(app, invite.org, None, Some(invite.doc.invited_by), user);
         user.slug.clone_from(&user.doc.email);
         user.name = format!("{} {}", input.first_name, input.last_name);
         let id = UserId(user.id);
         let mut rows = vec![user.stored()?];
         for seat in &invite.doc.workspaces {
             let member = Member { user_id: id, role: seat.role, by_group: false, by_sign_on: false, rest: Map::new() };
-            let mut member = Row::fresh(app, invite.org, Some(seat.id), Some(invite.doc.invited_by), member);
+            let mut member = ResourceRow::fresh(app, invite.org, Some(seat.id), Some(invite.doc.invited_by), member);
             member.slug = id.to_string();
             member.name.clone_from(&member.slug);
             rows.push(member.stored()?);
@@ -121,7 +121,7 @@ impl Welcome {
         "accepted".clone_into(&mut invite.status);
         invite.doc.accepted_at = Some(visit.now);
         invite.touch(visit.now);
-        let origin = Origin::of_visit(visit, id);
+        let origin = ChangeOrigin::of_visit(visit, id);
         let mut audit: Vec<_> = rows.iter().map(|row| origin.audit(Action::Create, row, &Map::new())).collect();
         let accepted = invite.stored()?;
         audit.push(origin.audit(Action::Update, &accepted, &Map::new()));

@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::mcp_capabilities::{declare_switches, read_switches};
-use crate::resource::{Row, outbound, workspace_seats};
+use crate::resource::{ResourceRow, outbound, workspace_seats};
 use gateway_domain::resource::mcp::McpIntegration;
 use gateway_domain::resource::mcp_definition::NewCapabilities;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ impl Declared for McpIntegration {
     const LEVEL: DeclaredLevel = DeclaredLevel::Either;
     const SECRETS: &'static [&'static str] = &["configurations"];
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "description", &doc.description);
@@ -32,7 +32,7 @@ impl Declared for McpIntegration {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let capabilities = read_switches(take(&mut item.fields, "capabilities")?.unwrap_or_default())?;
         let access = workspace_seats::assume::<Self>(&mut item.fields, item.workspace, from)?;
         let mut row = item.create(from.call, true)?;

@@ -4,7 +4,7 @@
 use crate::input::Edit;
 use crate::problem::{Problem, bad};
 use crate::resource::outbound;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::resource::mcp::{McpIntegration, McpTransport, program_of};
 use gateway_domain::resource::outbound::OutboundAuth;
 
@@ -18,7 +18,7 @@ pub(super) fn read(kind: &str) -> Result<McpTransport, Problem> {
 }
 
 /// The address by the rules of the transport.
-pub(super) fn check_url(transport: McpTransport, url: &str, call: &Call) -> Result<(), Problem> {
+pub(super) fn check_url(transport: McpTransport, url: &str, call: &AdminCall) -> Result<(), Problem> {
     match (transport, program_of(url)) {
         (McpTransport::Stdio, Some(name)) => {
             if call.app.mcp_programs.contains(name) {
@@ -39,7 +39,7 @@ pub(super) fn check_url(transport: McpTransport, url: &str, call: &Call) -> Resu
 pub(super) fn change(
     doc: &mut McpIntegration,
     (transport, url): (Edit<String>, Edit<String>),
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     let transport = transport.required("transport")?.map(|kind| read(&kind)).transpose()?;
     let url = url.required("url")?;

@@ -4,8 +4,8 @@
 use crate::change::Action;
 use crate::mcp_account::remove;
 use crate::problem::{Problem, missing};
-use crate::resource::{Row, locate};
-use crate::route::{Call, Reply};
+use crate::resource::{ResourceRow, locate};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::{McpIntegrationId, OrgId, UserId};
 use gateway_domain::ports::{AccountPage, AccountsAsked, McpAccount};
 use gateway_domain::resource::mcp::McpServer;
@@ -24,7 +24,7 @@ struct ServerAccounts {
 }
 
 impl ServerAccounts {
-    fn of(call: &Call, server: &Row<McpServer>, only: Option<UserId>) -> Result<Self, Problem> {
+    fn of(call: &AdminCall, server: &ResourceRow<McpServer>, only: Option<UserId>) -> Result<Self, Problem> {
         let snapshot = call.snapshot();
         let workspace = server.workspace.and_then(|id| snapshot.workspace(id)).ok_or_else(|| missing("workspace"))?;
         let people = snapshot.people().map(|person| person.id).filter(|id| only.is_none_or(|user| user == *id));
@@ -32,7 +32,7 @@ impl ServerAccounts {
         Ok(Self { org: server.org, integrations: integrations_of(call, server).into_iter().collect(), users })
     }
 
-    async fn page(&self, call: &Call, skip: u64, most: u32) -> Result<AccountPage, Problem> {
+    async fn page(&self, call: &AdminCall, skip: u64, most: u32) -> Result<AccountPage, Problem> {
         let Self { org, integrations, users } = self;
         let asked = AccountsAsked { org: *org, integrations, users, skip, most };
         Ok(call.app.accounts.accounts_page(asked).await?)
@@ -40,7 +40,7 @@ impl ServerAccounts {
 }
 
 /// People who need not sign in anywhere before they call.
-pub(super) async fn connected(call: &Call, server: &Row<McpServer>) -> Result<BTreeSet<UserId>, Problem> {
+pub(super) async fn connected(call: &AdminCall, server: &ResourceRow<McpServer>) -> Result<BTreeSet<UserId>, Problem> {
     let all = ServerAccounts::of(call, server, None)?;
     let (mut connected, mut seen) = (BTreeSet::new(), 0);
     loop {
@@ -53,7 +53,7 @@ pub(super) async fn connected(call: &Call, server: &Row<McpServer>) -> Result<BT
     }
 }
 
-pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let paging = call.query.paging_by("current_page", "page_size", u64::from(MOST_ROWS))?;
     let only = call.query.parsed::<UserId>("user_id", "must be a user's id")?;
@@ -62,7 +62,7 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let page = all.page(&call, paging.page.saturating_mul(paging.size), most).await?;
     let more = (paging.page + 1).saturating_mul(paging.size) < page.total;
     let data: Vec<Value> = page.rows.iter().map(shown).collect();
-    Ok(Reply::json(json!({"data": data, "total": page.total, "has_more": more})))
+    Ok(AdminReply::json(json!({"data": data, "total": page.total, "has_more": more})))
 }
 
 fn shown(row: &McpAccount) -> Value {
@@ -73,14 +73,14 @@ fn shown(row: &McpAccount) -> Value {
 }
 
 /// Ends accounts: once this is answered, this node calls with none of them, and the others stop within seconds.
-pub(super) async fn end(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn end(call: AdminCall) -> Result<AdminReply, Problem> {
     let server = locate::<McpServer>(&call, call.query.text("workspace_id"), Action::Update).await?;
     let only = call.query.parsed::<UserId>("user_id", "must be a user's id")?;
     let all = ServerAccounts::of(&call, &server, only)?;
     loop {
         let page = all.page(&call, 0, MOST_ROWS).await?;
         if page.rows.is_empty() {
-            return Ok(Reply::json(json!({"success": true})));
+            return Ok(AdminReply::json(json!({"success": true})));
         }
         for row in page.rows {
             remove(&call.app, row.id).await?;
@@ -89,7 +89,7 @@ pub(super) async fn end(call: Call) -> Result<Reply, Problem> {
 }
 
 /// The integrations that a server leads to.
-fn integrations_of(call: &Call, server: &Row<McpServer>) -> BTreeSet<McpIntegrationId> {
+fn integrations_of(call: &AdminCall, server: &ResourceRow<McpServer>) -> BTreeSet<McpIntegrationId> {
     let snapshot = call.snapshot();
     let workspace = server.workspace.and_then(|id| snapshot.workspace(id));
     let of_members = server.doc.members.iter().filter_map(|member| {

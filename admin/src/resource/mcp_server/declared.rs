@@ -3,7 +3,7 @@
 use crate::problem::{Problem, bad};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, take};
 use crate::resource::mcp_capabilities::{declare_switches, read_switches};
-use crate::resource::{Row, user_access};
+use crate::resource::{ResourceRow, user_access};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::mcp::{McpServer, check_server_slug};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ impl Declared for McpServer {
     const SECTION: &'static str = "mcp_servers";
     const SCOPES: Option<&'static str> = Some("mcp_servers");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "mcp_integration_id", row.doc.mcp_integration_id.map(|id| to.names.name(id.0)));
         let members = row.doc.members.iter().map(|member| {
@@ -31,7 +31,7 @@ impl Declared for McpServer {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         check_server_slug(&item.slug).map_err(|rule| bad("slug", rule))?;
         let integration: Option<String> = take(&mut item.fields, "mcp_integration_id")?;
         if let Some(integration) = integration {

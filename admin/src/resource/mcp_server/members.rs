@@ -3,8 +3,8 @@
 use crate::change::WriteView;
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::Row;
-use crate::route::Call;
+use crate::resource::ResourceRow;
+use crate::route::AdminCall;
 use gateway_domain::id::{McpServerId, WorkspaceId};
 use gateway_domain::resource::mcp::{McpServer, McpSync, ServerMember};
 use gateway_domain::snapshot::McpBehind;
@@ -30,7 +30,7 @@ pub(crate) struct GivenMember {
 pub(super) fn named(
     given: Vec<GivenMember>,
     home: Option<WorkspaceId>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<Vec<ServerMember>, Problem> {
     if given.is_empty() || given.len() > ServerMember::MOST {
         return Err(bad("members", format_args!("must hold 1..{} servers", ServerMember::MOST)));
@@ -50,7 +50,7 @@ pub(super) fn named(
 }
 
 /// Each is there, leads to a server itself, and has a prefix of its own.
-pub(super) fn check(row: &Row<McpServer>, around: &WriteView<'_>) -> Result<(), Problem> {
+pub(super) fn check(row: &ResourceRow<McpServer>, around: &WriteView<'_>) -> Result<(), Problem> {
     let (mut prefixes, mut seen) = (BTreeSet::new(), BTreeSet::new());
     for (at, member) in row.doc.members.iter().enumerate() {
         let workspace = around.workspace(row.workspace)?;
@@ -80,7 +80,7 @@ pub(super) fn check(row: &Row<McpServer>, around: &WriteView<'_>) -> Result<(), 
 }
 
 /// Who is a member of others stays.
-pub(super) fn check_unused(row: &Row<McpServer>, around: &WriteView<'_>) -> Result<(), Problem> {
+pub(super) fn check_unused(row: &ResourceRow<McpServer>, around: &WriteView<'_>) -> Result<(), Problem> {
     let Some(workspace) = row.workspace.and_then(|id| around.snapshot.workspace(id)) else { return Ok(()) };
     let holds = |members: &[ServerMember]| members.iter().any(|member| member.mcp_server_id.0 == row.id);
     let mut users: Vec<String> =
@@ -94,7 +94,7 @@ pub(super) fn check_unused(row: &Row<McpServer>, around: &WriteView<'_>) -> Resu
 }
 
 /// The members of a server as the Admin API shows them.
-pub(super) fn shown(row: &Row<McpServer>, call: &Call) -> Vec<Value> {
+pub(super) fn shown(row: &ResourceRow<McpServer>, call: &AdminCall) -> Vec<Value> {
     let snapshot = call.snapshot();
     let workspace = row.workspace.and_then(|id| snapshot.workspace(id));
     let one = |member: &ServerMember| {

@@ -2,7 +2,7 @@
 
 use super::Member;
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, take};
 use gateway_domain::id::UserId;
 use gateway_domain::resource::Kind;
@@ -14,13 +14,13 @@ impl Declared for Member {
     const SLUG: &'static str = "user";
     const NAMED: bool = false;
 
-    fn declare(row: &Row<Self>, _: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, _: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "role", row.doc.role);
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let role = take(&mut item.fields, "role")?.ok_or_else(|| bad("role", "is required"))?;
         item.end()?;
         let user = UserId(from.find(Kind::User, None, "user", &item.slug)?);
@@ -28,7 +28,7 @@ impl Declared for Member {
         let (by_group, by_sign_on) = same.map_or((false, false), |row| (row.doc.by_group, row.doc.by_sign_on));
         let doc = Self { user_id: user, role, by_group, by_sign_on, rest: Map::new() };
         let actor = &from.call.actor;
-        let mut row = Row::fresh(&from.call.app, actor.org, item.workspace, Some(actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&from.call.app, actor.org, item.workspace, Some(actor.key.0), doc);
         row.slug = user.to_string();
         row.name.clone_from(&row.slug);
         Ok(row)

@@ -2,7 +2,7 @@
 
 use super::MadeClient;
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::keys::KeyHash;
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ impl Declared for MadeClient {
     const LEVEL: DeclaredLevel = DeclaredLevel::Organisation;
     const SCOPES: Option<&'static str> = Some("oauth_clients");
 
-    fn declare(row: &Row<Self>, _to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, _to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "description", &doc.description);
@@ -23,7 +23,7 @@ impl Declared for MadeClient {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let given: Option<String> = take(&mut item.fields, "sha256")?;
         let is_confidential = item.fields.get("type").and_then(Value::as_str) == Some("confidential");
         let before = item.before.as_ref().and_then(|row| row.doc.secret_sha256.clone());

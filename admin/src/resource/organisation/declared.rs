@@ -1,14 +1,14 @@
 //! The organisation in a file.
 
-use super::Patch;
+use super::OwnOrganisationPatch;
 use crate::change::WriteView;
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::export_settings;
 use crate::resource::guardrail::KnownGuardrails;
 use crate::resource::integration::pricing;
-use crate::resource::{Resource, Row};
+use crate::resource::{Resource, ResourceRow};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::organisation::Organisation;
 use gateway_domain::resource::security::Security;
@@ -19,7 +19,7 @@ impl Declared for Organisation {
     const LEVEL: DeclaredLevel = DeclaredLevel::Only;
     const SCOPES: Option<&'static str> = Some("organisation_settings");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "default_workspace", to.names.name(doc.default_workspace.0));
@@ -49,7 +49,7 @@ impl Declared for Organisation {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let workspace: Option<String> = take(&mut item.fields, "default_workspace")?;
         let workspace = workspace.ok_or_else(|| bad("default_workspace", "is required"))?;
         let workspace = from.find(Kind::Workspace, None, "default_workspace", &workspace)?;
@@ -59,8 +59,8 @@ impl Declared for Organisation {
         // Where it comes from is nothing that a file may say.
         doc.made_by = item.before.as_ref().and_then(|row| row.doc.made_by);
         let actor = &from.call.actor;
-        let mut row = Row::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
-        let patch: Patch = Body(std::mem::take(&mut item.fields)).read()?;
+        let mut row = ResourceRow::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
+        let patch: OwnOrganisationPatch = JsonBody(std::mem::take(&mut item.fields)).read()?;
         Self::patch(&mut row, patch, from.call)?;
         row.doc.default_guardrails.input = input;
         row.doc.default_guardrails.output = output;
@@ -69,7 +69,7 @@ impl Declared for Organisation {
         Ok(row)
     }
 
-    fn verify(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn verify(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         let org = around.snapshot.org(row.org).ok_or_else(|| missing(Self::NOUN))?;
         KnownGuardrails { org, workspace: None }.check("", &row.doc.default_guardrails)
     }

@@ -6,14 +6,14 @@ use crate::input::Edit;
 use crate::problem::{Problem, missing};
 use crate::resource::check_organisation;
 use crate::resource::guardrail::KnownGuardrails;
-use crate::route::{Call, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use gateway_domain::ports::Batch;
 use gateway_domain::scope::Scope;
 use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(super) fn routes(read: &'static [Scope], update: &'static [Scope]) -> Vec<Route> {
+pub(super) fn routes(read: &'static [Scope], update: &'static [Scope]) -> Vec<AdminRoute> {
     const HERE: &str = "/admin/organisation/defaults";
     vec![
         authed(Method::GET, HERE, read, "Show the default guardrails of the organisation", show),
@@ -32,7 +32,7 @@ struct DefaultsBody {
     output_guardrails: Edit<Vec<Value>>,
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let org = snapshot.org(call.actor.org).ok_or_else(|| missing("organisation"))?;
     let told = |slugs: &[String]| -> Vec<Value> {
@@ -40,14 +40,14 @@ async fn show(call: Call) -> Result<Reply, Problem> {
         found.map(|g| json!({"id": g.id, "slug": *g.slug})).collect()
     };
     let lists = &own(&call).await?.doc.default_guardrails;
-    Ok(Reply::json(json!({
+    Ok(AdminReply::json(json!({
         "object": "organisation-defaults",
         "input_guardrails": told(&lists.input),
         "output_guardrails": told(&lists.output),
     })))
 }
 
-async fn change(call: Call) -> Result<Reply, Problem> {
+async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = own(&call).await?;
     let mut body = call.body()?;
@@ -70,5 +70,5 @@ async fn change(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }

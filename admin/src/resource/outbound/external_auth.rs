@@ -2,7 +2,7 @@
 //! held to is refused by its name.
 
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use crate::sso::check_address;
 use gateway_domain::resource::mcp_external_auth::{ClaimMatch, ClaimValues, JwtValidation, McpExternalAuth};
 use gateway_domain::token::KeySet;
@@ -21,7 +21,7 @@ pub(super) struct GivenExternalAuth {
 }
 
 impl GivenExternalAuth {
-    pub(super) fn read(self, call: &Call) -> Result<McpExternalAuth, Problem> {
+    pub(super) fn read(self, call: &AdminCall) -> Result<McpExternalAuth, Problem> {
         const FIELD: &str = "configurations.external_auth_config";
         if call.app.public_url.is_none() {
             return Err(bad(FIELD, "needs --public-url: tokens are issued for addresses below it"));
@@ -64,7 +64,7 @@ fn field(name: &str) -> String {
 }
 
 impl GivenJwtValidation {
-    pub(super) fn read(self, call: &Call) -> Result<JwtValidation, Problem> {
+    pub(super) fn read(self, call: &AdminCall) -> Result<JwtValidation, Problem> {
         let later = [
             ("headerKey", &self.header_key),
             ("headerPayloadMatch", &self.header_payload_match),
@@ -95,7 +95,7 @@ impl GivenJwtValidation {
     }
 }
 
-fn check_keys(rules: &JwtValidation, call: &Call) -> Result<(), Problem> {
+fn check_keys(rules: &JwtValidation, call: &AdminCall) -> Result<(), Problem> {
     if let Some(uri) = &rules.jwks_uri {
         let bare = uri.split('?').next().unwrap_or(uri);
         check_address(bare, &call.app.trusted).map_err(|rule| bad(field("jwksUri"), rule))?;

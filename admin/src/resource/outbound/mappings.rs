@@ -5,7 +5,7 @@ use super::settings::check_name;
 use crate::input::Edit;
 use crate::problem::{Problem, bad};
 use crate::resource::integration::mappings::{FIELD, check_open, read_all};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::resource::outbound::{OutboundAuth, OutboundSettings};
 use gateway_domain::resource::secret_reference::{MappedPlace, SecretMapping};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub(super) fn merge(
     doc: &mut OutboundSettings,
     given: Edit<Vec<Map<String, Value>>>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     let Some(given) = given.or_default() else { return Ok(()) };
     let mappings = read_all(given, call)?;
@@ -37,7 +37,7 @@ fn header(mapping: &SecretMapping) -> Option<&str> {
 }
 
 /// What is filled stands nowhere else, is sent at all, and comes from what is open to the workspace.
-pub(super) fn check(doc: &OutboundSettings, home: Option<WorkspaceId>, call: &Call) -> Result<(), Problem> {
+pub(super) fn check(doc: &OutboundSettings, home: Option<WorkspaceId>, call: &AdminCall) -> Result<(), Problem> {
     let snapshot = call.snapshot();
     if doc.auth_type == OutboundAuth::None && !doc.secret_mappings.is_empty() {
         return Err(bad(FIELD, "fills headers, which are sent where auth_type is headers, and not where it is none"));

@@ -8,7 +8,7 @@ use crate::input::Edit;
 use crate::mcp_account::{NoAccountToken, account_token};
 use crate::mcp_probe::ProbeTarget;
 use crate::problem::{Problem, bad, internal};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::id::{McpIntegrationId, OrgId};
 use gateway_domain::resource::mcp_pricing::McpPricing;
@@ -76,7 +76,7 @@ impl GivenPricing {
 
 impl GivenConfigurations {
     /// Absent keeps, null clears; the mask of a stored value keeps it.
-    pub(in crate::resource) fn onto(self, doc: &mut OutboundSettings, call: &Call) -> Result<(), Problem> {
+    pub(in crate::resource) fn onto(self, doc: &mut OutboundSettings, call: &AdminCall) -> Result<(), Problem> {
         if self.passthrough_header.is_some_and(|given| !given.is_null()) {
             return Err(bad("configurations.passthrough_header", "is not available in this version"));
         }
@@ -152,7 +152,7 @@ fn check_value(value: &str) -> Result<(), String> {
     Ok(())
 }
 
-pub(in crate::resource) fn masked(doc: &OutboundSettings, call: &Call) -> Value {
+pub(in crate::resource) fn masked(doc: &OutboundSettings, call: &AdminCall) -> Value {
     let shown = |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()));
     let headers: BTreeMap<&String, String> =
         doc.custom_headers.iter().map(|(name, sealed)| (name, shown(sealed))).collect();

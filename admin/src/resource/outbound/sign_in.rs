@@ -2,7 +2,7 @@
 //! secret sealed.
 
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use crate::sso::check_address;
 use gateway_domain::bounds::check_forward_header;
 use gateway_domain::egress::check_custom_host;
@@ -36,7 +36,7 @@ pub(super) struct GivenOauthClient {
 
 impl GivenOauthClient {
     /// The mask of the stored secret keeps it, where it still goes to the same place.
-    pub(super) fn read(self, stored: Option<&McpOauthClient>, call: &Call) -> Result<McpOauthClient, Problem> {
+    pub(super) fn read(self, stored: Option<&McpOauthClient>, call: &AdminCall) -> Result<McpOauthClient, Problem> {
         const FIELD: &str = "configurations.oauth";
         let place = |rule| bad(format_args!("{FIELD}.token_url"), rule);
         check_custom_host(self.token_url.split('?').next().unwrap_or_default(), &call.app.trusted).map_err(place)?;
@@ -64,7 +64,7 @@ impl GivenOauthClient {
 }
 
 /// `stored`: sealed, where its mask may stand for it.
-fn sealed(field: &str, given: &str, stored: Option<&str>, call: &Call) -> Result<String, Problem> {
+fn sealed(field: &str, given: &str, stored: Option<&str>, call: &AdminCall) -> Result<String, Problem> {
     let is_kept = |stored: &&str| call.app.vault.open(stored).is_ok_and(|known| mask(known.expose()) == given);
     match stored.filter(is_kept) {
         Some(kept) => Ok(kept.to_owned()),
@@ -86,7 +86,7 @@ pub(super) struct GivenKnownClient {
 
 impl GivenKnownClient {
     /// The mask of the stored secret keeps it, where it is still for the same issuer.
-    pub(super) fn read(self, stored: Option<&McpKnownClient>, call: &Call) -> Result<McpKnownClient, Problem> {
+    pub(super) fn read(self, stored: Option<&McpKnownClient>, call: &AdminCall) -> Result<McpKnownClient, Problem> {
         const FIELD: &str = "configurations.known_client";
         check_address(&self.issuer, &call.app.trusted).map_err(|rule| bad(format_args!("{FIELD}.issuer"), rule))?;
         for (name, text) in [("issuer", &self.issuer), ("client_id", &self.client_id)] {
@@ -115,7 +115,7 @@ pub(super) struct GivenForwarding {
 }
 
 impl GivenForwarding {
-    pub(super) fn read(self, call: &Call) -> Result<IdentityForwarding, Problem> {
+    pub(super) fn read(self, call: &AdminCall) -> Result<IdentityForwarding, Problem> {
         const FIELD: &str = "configurations.user_identity_forwarding";
         let method = match self.method.as_str() {
             "claims_header" => IdentityMethod::ClaimsHeader,

@@ -1,7 +1,7 @@
 //! Prompt partials in a file.
 
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::editions::{
     GivenEdition, InForce, assume_editions, declare_editions, new_editions, take_versions,
 };
@@ -16,7 +16,7 @@ impl Declared for PartialDocument {
     const SCOPES: Option<&'static str> = Some("prompts");
     const STATES: &'static [&'static str] = &["archived"];
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put_some(&mut fields, "shared_with", declare_sharing(row.doc.sharing.as_ref(), to));
         let content = |string: &String| {
@@ -28,7 +28,7 @@ impl Declared for PartialDocument {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let in_force = InForce::take(&mut item.fields, item.workspace, from)?;
         let versions = take_versions(&mut item.fields)?;
         let sharing = take_sharing(&mut item.fields, from)?;
@@ -47,7 +47,7 @@ impl Declared for PartialDocument {
         Ok(row)
     }
 
-    fn history(row: &Row<Self>, before: Option<&Row<Self>>) -> Result<Vec<StoredVersion>, Problem> {
+    fn history(row: &ResourceRow<Self>, before: Option<&ResourceRow<Self>>) -> Result<Vec<StoredVersion>, Problem> {
         new_editions((Kind::PromptPartial, row.id), &row.doc.editions, before.map(|row| &row.doc.editions))
     }
 }

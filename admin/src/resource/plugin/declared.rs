@@ -2,7 +2,7 @@
 
 use super::Plugin;
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring};
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ impl Declared for Plugin {
     const SECRETS: &'static [&'static str] = &["credentials"];
     const SECRETS_ARE_BOUND: bool = true;
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut credentials = Map::new();
         for (name, value) in &row.doc.fields {
             credentials.insert(name.clone(), value.as_str().into());
@@ -26,7 +26,7 @@ impl Declared for Plugin {
         Ok(Map::from_iter([("credentials".to_owned(), Value::Object(credentials))]))
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         item.fields.insert("partner".to_owned(), item.slug.as_str().into());
         item.name.clone_from(&item.slug);
         item.create(from.call, false)

@@ -1,7 +1,7 @@
 //! Prompts in a file.
 
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::editions::{
     GivenEdition, InForce, assume_editions, declare_editions, new_editions, take_versions,
 };
@@ -15,7 +15,7 @@ impl Declared for PromptDocument {
     const SECTION: &'static str = "prompts";
     const SCOPES: Option<&'static str> = Some("prompts");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "collection_id", row.doc.collection.map(|id| to.names.name(id)));
         put_some(&mut fields, "shared_with", declare_sharing(row.doc.sharing.as_ref(), to));
@@ -23,7 +23,7 @@ impl Declared for PromptDocument {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let place: Option<String> = take(&mut item.fields, "collection_id")?;
         let home = item.workspace;
         let place = place.map(|name| from.find(Kind::Collection, home, "collection_id", &name)).transpose()?;
@@ -47,7 +47,7 @@ impl Declared for PromptDocument {
         Ok(row)
     }
 
-    fn history(row: &Row<Self>, before: Option<&Row<Self>>) -> Result<Vec<StoredVersion>, Problem> {
+    fn history(row: &ResourceRow<Self>, before: Option<&ResourceRow<Self>>) -> Result<Vec<StoredVersion>, Problem> {
         new_editions((Kind::Prompt, row.id), &row.doc.editions, before.map(|row| &row.doc.editions))
     }
 }

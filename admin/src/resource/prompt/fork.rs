@@ -1,17 +1,17 @@
 //! Another prompt that begins as one of the workspace, or as one that others share with it.
 
 use super::view::template;
-use crate::input::Whole;
+use crate::input::WholeNumber;
 use crate::problem::Problem;
 use crate::resource::sharing::locate_source;
 use crate::resource::shelf::CREATE;
 use crate::resource::{Resource as _, insert};
-use crate::route::{Call, HERE, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
 use gateway_domain::resource::prompt::PromptDocument;
 use http::Method;
 use serde::Deserialize;
 
-pub(super) fn route() -> Route {
+pub(super) fn route() -> AdminRoute {
     const FORK: &str = "/prompts/{id}/fork";
     authed(Method::POST, FORK, CREATE, "Make a prompt of one's own of one that may be read", fork)
         .takes::<PromptFork>()
@@ -27,10 +27,10 @@ struct PromptFork {
     collection_id: Option<String>,
     virtual_key: Option<String>,
     model: Option<String>,
-    version: Option<Whole>,
+    version: Option<WholeNumber>,
 }
 
-async fn fork(call: Call) -> Result<Reply, Problem> {
+async fn fork(call: AdminCall) -> Result<AdminReply, Problem> {
     let mut body = call.body()?;
     let home = body.0.shift_remove("workspace_id");
     let asked: PromptFork = body.read()?;
@@ -45,7 +45,7 @@ async fn fork(call: Call) -> Result<Reply, Problem> {
         fields.extend(own.map(|own| (name.to_owned(), own.into())));
     }
     fields.extend(home.map(|home| ("workspace_id".to_owned(), home)));
-    let body = crate::input::Body(fields);
+    let body = crate::input::JsonBody(fields);
     let (row, revision) = insert::<PromptDocument>(&call, body).await?;
-    Ok(Reply::json(PromptDocument::created(&row)).at(revision))
+    Ok(AdminReply::json(PromptDocument::created(&row)).at(revision))
 }

@@ -8,13 +8,13 @@ use crate::resource::edition::{change, history, pick};
 use crate::resource::sharing::locate_readable;
 use crate::resource::shelf::{LIST, READ, UPDATE, named};
 use crate::resource::{Resource as _, locate};
-use crate::route::{Call, HERE, PAGES, Reply, Route, authed};
+use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, PAGES, authed};
 use gateway_domain::resource::prompt::PromptDocument;
 use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(super) fn routes() -> Vec<Route> {
+pub(super) fn routes() -> Vec<AdminRoute> {
     const ONE: &str = "/prompts/{id}/versions/{version}";
     vec![
         authed(Method::GET, "/prompts/{id}/versions", LIST, "List the versions of a prompt, newest first", list)
@@ -34,22 +34,22 @@ struct Labelled {
     label_id: Edit<String>,
 }
 
-async fn list(call: Call) -> Result<Reply, Problem> {
+async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let paging = call.query.paging()?;
     let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let versions = history(&call, &row).await?;
     let data: Vec<Value> = paging.cut(&versions).iter().map(|kept| view::version(&row, kept)).collect();
-    Ok(Reply::json(PromptDocument::listed(versions.len() as u64, data)))
+    Ok(AdminReply::json(PromptDocument::listed(versions.len() as u64, data)))
 }
 
-async fn show(call: Call) -> Result<Reply, Problem> {
+async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate_readable::<PromptDocument>(&call, call.query.text("workspace_id")).await?;
     let kept = pick(history(&call, &row).await?, call.var("version"))?;
-    Ok(Reply::json(view::one(&row, kept.number, Some(&kept.edition))))
+    Ok(AdminReply::json(view::one(&row, kept.number, Some(&kept.edition))))
 }
 
 /// A label points at one version of a prompt: put on another it leaves the first.
-async fn label(call: Call) -> Result<Reply, Problem> {
+async fn label(call: AdminCall) -> Result<AdminReply, Problem> {
     let (seen, mut body) = (call.snapshot().revision, call.body()?);
     let told = body.0.clone();
     let given = body.take_text("workspace_id")?;

@@ -1,13 +1,13 @@
 //! How prompts and their versions are shown.
 
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::edition::{KeptVersion, status};
 use gateway_domain::resource::edition::Edition;
 use gateway_domain::resource::prompt::{PromptContent, PromptDocument};
 use serde_json::{Map, Value, json};
 
 /// A prompt in one of its versions.
-pub(super) fn one(row: &Row<PromptDocument>, number: u32, edition: Option<&Edition<PromptContent>>) -> Value {
+pub(super) fn one(row: &ResourceRow<PromptDocument>, number: u32, edition: Option<&Edition<PromptContent>>) -> Value {
     let mut view = row.common("prompt");
     view.insert("collection_id".into(), place(row));
     let Some(edition) = edition else { return Value::Object(view) };
@@ -24,7 +24,7 @@ pub(super) fn one(row: &Row<PromptDocument>, number: u32, edition: Option<&Editi
 }
 
 /// A row of the list.
-pub(super) fn listed(row: &Row<PromptDocument>) -> Value {
+pub(super) fn listed(row: &ResourceRow<PromptDocument>) -> Value {
     let mut view = row.common("prompt");
     view.insert("collection_id".into(), place(row));
     view.insert("model".into(), json!(row.doc.editions.current().and_then(|e| e.content.model.as_ref())));
@@ -32,7 +32,7 @@ pub(super) fn listed(row: &Row<PromptDocument>) -> Value {
 }
 
 /// A row of the list of versions.
-pub(super) fn version(row: &Row<PromptDocument>, kept: &KeptVersion<PromptContent>) -> Value {
+pub(super) fn version(row: &ResourceRow<PromptDocument>, kept: &KeptVersion<PromptContent>) -> Value {
     json!({
         "object": "prompt",
         "id": kept.edition.id,
@@ -47,7 +47,7 @@ pub(super) fn version(row: &Row<PromptDocument>, kept: &KeptVersion<PromptConten
 }
 
 /// What lies in no collection lies in the one that the workspace is by itself.
-fn place(row: &Row<PromptDocument>) -> Value {
+fn place(row: &ResourceRow<PromptDocument>) -> Value {
     json!(row.doc.collection.or_else(|| row.workspace.map(|w| w.0)))
 }
 

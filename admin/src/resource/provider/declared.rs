@@ -2,7 +2,7 @@
 
 use super::{AUTO, Provider};
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::carried::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, take};
 use gateway_domain::resource::Kind;
@@ -12,7 +12,7 @@ impl Declared for Provider {
     const SECTION: &'static str = "providers";
     const SCOPES: Option<&'static str> = Some("providers");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "integration_id", to.names.name(row.doc.integration_id.0));
         put(&mut fields, "note", &row.doc.note);
@@ -23,7 +23,7 @@ impl Declared for Provider {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let integration: Option<String> = take(&mut item.fields, "integration_id")?;
         let integration = integration.ok_or_else(|| bad("integration_id", "is required"))?;
         let integration = from.find(Kind::Integration, None, "integration_id", &integration)?;

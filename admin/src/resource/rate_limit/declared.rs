@@ -1,7 +1,7 @@
 //! Rate-limit policies in a file.
 
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put};
 use crate::resource::policy::declared::{declare_conditions, take_conditions};
 use gateway_domain::counters::FailMode;
@@ -13,7 +13,7 @@ impl Declared for RateLimitPolicy {
     const SCOPES: Option<&'static str> = Some("policies");
     const STATES: &'static [&'static str] = &["archived"];
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "description", &doc.description);
@@ -29,7 +29,7 @@ impl Declared for RateLimitPolicy {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let conditions = take_conditions(&mut item.fields, item.workspace, from)?;
         let named = !item.name.is_empty();
         let mut row = item.create(from.call, named)?;

@@ -2,7 +2,7 @@
 //! secret will read it.
 
 use crate::problem::{Problem, bad};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::resource::secret_reference::SecretReference;
 use gateway_domain::secret::{MASK, mask};
@@ -15,7 +15,7 @@ const LONGEST: usize = 8 * 1024;
 /// Puts what was given over what is stored: absent keeps, null clears, the mask of a secret keeps it. Another way of
 /// signing in drops what only the way before had a meaning for; another address drops the secrets, which are given again
 /// by whoever wants them to be shown there.
-pub(super) fn merge(doc: &mut SecretReference, given: Map<String, Value>, call: &Call) -> Result<(), Problem> {
+pub(super) fn merge(doc: &mut SecretReference, given: Map<String, Value>, call: &AdminCall) -> Result<(), Problem> {
     const KINDS: [&str; 3] = ["aws_auth_type", "azure_auth_mode", "vault_auth_type"];
     let other = |kind: &&str| given.get(*kind).and_then(Value::as_str).is_some_and(|new| changed(doc, kind, new));
     if KINDS.iter().any(other) {
@@ -68,7 +68,7 @@ fn changed(doc: &SecretReference, kind: &str, new: &str) -> bool {
 }
 
 /// It can be read, and may be: what asks for the machine is the operator's to allow.
-pub(super) fn check(doc: &SecretReference, call: &Call) -> Result<(), Problem> {
+pub(super) fn check(doc: &SecretReference, call: &AdminCall) -> Result<(), Problem> {
     let get = |name: &str| {
         let opened = |sealed: &String| call.app.vault.open(sealed).ok().map(|plain| plain.expose().clone());
         doc.fields.get(name).cloned().or_else(|| doc.secrets.get(name).and_then(opened))
@@ -79,7 +79,7 @@ pub(super) fn check(doc: &SecretReference, call: &Call) -> Result<(), Problem> {
 }
 
 /// Secrets are shown as their masks.
-pub(super) fn shown(doc: &SecretReference, call: &Call) -> Map<String, Value> {
+pub(super) fn shown(doc: &SecretReference, call: &AdminCall) -> Map<String, Value> {
     let masked =
         |sealed: &String| call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |plain| mask(plain.expose()));
     let open = doc.fields.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));

@@ -3,7 +3,7 @@
 
 use super::SecretReference;
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::resource::Kind;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ impl Declared for SecretReference {
     const SECRETS: &'static [&'static str] = &["auth_config"];
     const SECRETS_ARE_BOUND: bool = true;
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "manager_type", doc.manager.name());
@@ -40,7 +40,7 @@ impl Declared for SecretReference {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let listed: Option<Vec<String>> = take(&mut item.fields, "allowed_workspaces")?;
         let mut row = item.create(from.call, true)?;
         if let Some(listed) = listed {

@@ -1,7 +1,7 @@
 //! Usage-limit policies in a file.
 
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::carried::{Resets, declare_budget};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put};
 use crate::resource::policy::declared::{declare_conditions, take_conditions};
@@ -14,7 +14,7 @@ impl Declared for UsageLimitPolicy {
     const SCOPES: Option<&'static str> = Some("policies");
     const STATES: &'static [&'static str] = &["archived"];
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "description", &doc.description);
@@ -28,7 +28,7 @@ impl Declared for UsageLimitPolicy {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let conditions = take_conditions(&mut item.fields, item.workspace, from)?;
         let resets = Resets::take(&mut item.fields)?;
         let named = !item.name.is_empty();

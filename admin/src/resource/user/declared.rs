@@ -3,7 +3,7 @@
 use super::User;
 use crate::change::WriteView;
 use crate::problem::{Problem, bad, forbidden};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::resource::person::{OrgRole, email};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ impl Declared for User {
     const NAMED: bool = false;
     const STATES: &'static [&'static str] = &[User::INACTIVE];
 
-    fn declare(row: &Row<Self>, _: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, _: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         put(&mut fields, "first_name", &row.doc.first_name);
         put(&mut fields, "last_name", &row.doc.last_name);
@@ -25,7 +25,7 @@ impl Declared for User {
     }
 
     /// Keys of somebody who is not active must not open anything, and the file has a state for each.
-    fn verify(row: &Row<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
+    fn verify(row: &ResourceRow<Self>, around: &WriteView<'_>) -> Result<(), Problem> {
         if row.status != User::INACTIVE {
             return Ok(());
         }
@@ -35,7 +35,7 @@ impl Declared for User {
         }
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         const LONGEST: usize = 255;
         let first_name: String = take(&mut item.fields, "first_name")?.unwrap_or_default();
         let last_name: String = take(&mut item.fields, "last_name")?.unwrap_or_default();
@@ -56,7 +56,7 @@ impl Declared for User {
         let (email, rest) = (address.clone(), Map::new());
         let doc = Self { email, first_name, last_name, role, directory, signs_in_as, rest };
         let actor = &from.call.actor;
-        let mut row = Row::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
+        let mut row = ResourceRow::fresh(&from.call.app, actor.org, None, Some(actor.key.0), doc);
         row.slug = address;
         row.name = name;
         Ok(row)

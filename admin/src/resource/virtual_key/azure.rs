@@ -20,14 +20,14 @@ pub(super) const NAMES: [(&str, &str); 4] = [
 /// What a virtual key calls a setting of one deployment, and what an integration does.
 const INNER: &[(&str, &str)] = &[("apiVersion", "azure_api_version"), ("deploymentName", "azure_deployment_name")];
 
-pub(super) struct Given {
+pub(super) struct AzureSettingsEdit {
     pub(super) api_version: Edit<Value>,
     pub(super) resource_name: Edit<Value>,
     pub(super) deployment_name: Edit<Value>,
     pub(super) deployment_config: Edit<Value>,
 }
 
-impl Given {
+impl AzureSettingsEdit {
     /// The edits in the order of [`NAMES`].
     const fn each(&self) -> [&Edit<Value>; 4] {
         [&self.api_version, &self.resource_name, &self.deployment_name, &self.deployment_config]

@@ -2,7 +2,7 @@
 
 use super::own_security;
 use crate::problem::{Problem, bad};
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::declared::carried::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::export_settings::{self, GivenExportSettings};
@@ -17,7 +17,7 @@ impl Declared for Workspace {
     const LEVEL: DeclaredLevel = DeclaredLevel::Organisation;
     const SCOPES: Option<&'static str> = Some("workspaces");
 
-    fn declare(row: &Row<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
+    fn declare(row: &ResourceRow<Self>, to: &mut Declaring<'_>) -> Result<Map<String, Value>, Problem> {
         let doc = &row.doc;
         let mut fields = Map::new();
         put(&mut fields, "icon", &doc.icon);
@@ -38,7 +38,7 @@ impl Declared for Workspace {
         Ok(fields)
     }
 
-    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<Row<Self>, Problem> {
+    fn assume(mut item: Declaration<Self>, from: &Assuming<'_>) -> Result<ResourceRow<Self>, Problem> {
         let security = take(&mut item.fields, "security_settings")?;
         let denied: Option<GivenExportSettings> = take(&mut item.fields, "export_settings")?;
         let exclusions: Map<String, Value> = take(&mut item.fields, "guardrail_exclusions")?.unwrap_or_default();

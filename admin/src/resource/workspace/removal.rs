@@ -4,7 +4,7 @@ use crate::change::{Action, WriteView, audit};
 use crate::input::Flag;
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::{locate, pages, tombstone};
-use crate::route::{Call, Reply};
+use crate::route::{AdminCall, AdminReply};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::{Batch, ResourceQuery};
 use gateway_domain::resource::workspace::Workspace;
@@ -35,17 +35,17 @@ const INSIDE: &[(Kind, Option<&str>)] = &[
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(super) struct DeleteWorkspace {
     /// The name or slug of the workspace, as a proof that the right one is meant.
     name: Option<String>,
     #[serde(default)]
     force_delete: Flag,
 }
 
-pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
+pub(super) async fn delete(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let row = locate::<Workspace>(&call, None, Action::Delete).await?;
-    let asked: Asked = call.body()?.read()?;
+    let asked: DeleteWorkspace = call.body()?.read()?;
     if asked.name.as_ref().is_some_and(|name| *name != row.name && *name != row.slug) {
         return Err(bad("name", "is not the name of this workspace"));
     }
@@ -66,7 +66,7 @@ pub(super) async fn delete(call: Call) -> Result<Reply, Problem> {
         Ok(Batch { rows: gone, audit, ..Batch::default() })
     };
     let revision = call.commit(seen, decide).await?;
-    Ok(Reply::json(json!({})).at(revision))
+    Ok(AdminReply::json(json!({})).at(revision))
 }
 
 fn refuse_full(rows: &[Stored]) -> Result<(), Problem> {
@@ -83,7 +83,7 @@ fn refuse_full(rows: &[Stored]) -> Result<(), Problem> {
     Err(conflict(format!("the workspace still holds {}; force_delete deletes them with it", held.join(", "))))
 }
 
-async fn inside(call: &Call, workspace: WorkspaceId) -> Result<Vec<Stored>, Problem> {
+async fn inside(call: &AdminCall, workspace: WorkspaceId) -> Result<Vec<Stored>, Problem> {
     let mut rows = Vec::new();
     for (kind, _) in INSIDE {
         let workspace = Some(Some(workspace));

@@ -1,6 +1,6 @@
 //! PatchOperations as they come: their words in any case, paths with a filter on values in brackets.
 
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::problem::Problem;
 use crate::scim::document::check_schemas;
 use crate::scim::filter::{Comparison, ScimFilter, parse_values};
@@ -82,7 +82,7 @@ pub(super) fn described(filter: &ScimFilter) -> Option<Map<String, Value>> {
     }
 }
 
-pub(crate) fn read(body: Body, of: &'static ResourceType) -> Result<PatchOperations, Problem> {
+pub(crate) fn read(body: JsonBody, of: &'static ResourceType) -> Result<PatchOperations, Problem> {
     let mut fields = body.0;
     check_schemas(take(&mut fields, "schemas").as_ref(), MESSAGE)?;
     let given = take(&mut fields, "Operations");

@@ -1,7 +1,7 @@
 //! Operations on a user and on a group: what each leaves, and what is refused by which keyword.
 
 use super::{apply, read};
-use crate::input::Body;
+use crate::input::JsonBody;
 use crate::scim::document;
 use crate::scim::schema::{GROUPS, ResourceType, USERS};
 use serde_json::{Map, Value, json};
@@ -16,7 +16,7 @@ fn object(value: Value) -> Map<String, Value> {
 /// What is left, or the keyword of the refusal.
 fn patched(of: &'static ResourceType, before: &Value, operations: &Value) -> Result<Value, &'static str> {
     let schemas = ["urn:ietf:params:scim:api:messages:2.0:PatchOp"];
-    let body = Body(object(json!({"schemas": schemas, "Operations": operations})));
+    let body = JsonBody(object(json!({"schemas": schemas, "Operations": operations})));
     let done = read(body, of).and_then(|changes| {
         let mut doc = object(before.clone());
         apply(&mut doc, of, &changes, 1000)?;

@@ -3,9 +3,9 @@
 
 use crate::change::{Action, WriteView, audit};
 use crate::problem::Problem;
-use crate::resource::Row;
+use crate::resource::ResourceRow;
 use crate::resource::user::{UserKeys, keys_of};
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::id::UserId;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::Stored;
@@ -21,13 +21,13 @@ pub(super) struct KeysOfUser {
 }
 
 impl KeysOfUser {
-    pub(super) async fn read(call: &Call, user: UserId) -> Result<Self, Problem> {
+    pub(super) async fn read(call: &AdminCall, user: UserId) -> Result<Self, Problem> {
         Ok(Self { user, read: keys_of(call, user).await? })
     }
 
     pub(super) fn follow(
         self,
-        call: &Call,
+        call: &AdminCall,
         around: &WriteView<'_>,
         is_active: bool,
         batch: &mut Batch,
@@ -35,7 +35,7 @@ impl KeysOfUser {
         let (from, to) = if is_active { (SUSPENDED, OPEN) } else { (OPEN, SUSPENDED) };
         let all = UserKeys { user: self.user, kept: |_| false };
         for stored in all.to_end(around, self.read) {
-            let mut key: Row<ApiKey> = Row::read(&stored)?;
+            let mut key: ResourceRow<ApiKey> = ResourceRow::read(&stored)?;
             if key.status != from {
                 continue;
             }

@@ -2,8 +2,8 @@
 //! those of `name`, and whoever was invited has the attributes that follow from address and names.
 
 use crate::problem::Problem;
-use crate::resource::Row;
-use crate::route::Call;
+use crate::resource::ResourceRow;
+use crate::route::AdminCall;
 use crate::scim::document::take_text;
 use crate::scim::refusal::invalid_value;
 use crate::scim::schema::{ENTERPRISE, USER};
@@ -51,7 +51,7 @@ impl Profile {
     }
 
     /// Somebody new: a member of the organisation, without a seat yet.
-    pub(super) fn made(self, call: &Call) -> Row<User> {
+    pub(super) fn made(self, call: &AdminCall) -> ResourceRow<User> {
         let doc = User {
             email: String::new(),
             first_name: String::new(),
@@ -61,12 +61,12 @@ impl Profile {
             signs_in_as: None,
             rest: Map::new(),
         };
-        let mut row = Row::fresh(&call.app, call.actor.org, None, None, doc);
+        let mut row = ResourceRow::fresh(&call.app, call.actor.org, None, None, doc);
         self.onto(&mut row);
         row
     }
 
-    pub(super) fn onto(self, row: &mut Row<User>) {
+    pub(super) fn onto(self, row: &mut ResourceRow<User>) {
         row.slug.clone_from(&self.email);
         row.name = format!("{} {}", self.first_name, self.last_name).trim().to_owned();
         if let Some(active) = self.active {
@@ -95,7 +95,7 @@ fn address(fields: &Map<String, Value>, user_name: &str) -> Result<String, Probl
 }
 
 /// What clients write of a user.
-pub(super) fn written(row: &Row<User>) -> Map<String, Value> {
+pub(super) fn written(row: &ResourceRow<User>) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("userName".to_owned(), row.doc.user_name().into());
     match &row.doc.directory {
@@ -122,7 +122,7 @@ pub(super) fn written(row: &Row<User>) -> Map<String, Value> {
 }
 
 /// What [`written`] gives and what the service adds, except for groups and `meta`.
-pub(super) fn shown(row: &Row<User>) -> Map<String, Value> {
+pub(super) fn shown(row: &ResourceRow<User>) -> Map<String, Value> {
     let written = written(row);
     let mut schemas = vec![USER.id];
     if written.contains_key(ENTERPRISE.id) {

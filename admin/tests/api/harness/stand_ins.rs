@@ -4,7 +4,7 @@
 use super::now;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use gateway_admin::{Counting, Part, Status};
+use gateway_admin::{ComponentStatus, Counting, Status};
 use gateway_domain::cloud::Grant;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
@@ -45,9 +45,12 @@ impl Status for Process {
     fn metrics(&self) -> String {
         "# TYPE request_count counter\nrequest_count 3\n".to_owned()
     }
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<ComponentStatus> {
         let trouble = self.trouble.lock().expect("unpoisoned").clone();
-        vec![Part::new("proxy", json!({ "requests_in_flight": 2 })), Part::new("journal", json!({})).troubled(trouble)]
+        vec![
+            ComponentStatus::new("proxy", json!({ "requests_in_flight": 2 })),
+            ComponentStatus::new("journal", json!({})).troubled(trouble),
+        ]
     }
 }
 
@@ -109,8 +112,8 @@ impl RecordIntake for Straight {
         ToldUsage { usage, model }
     }
 
-    fn mask_rules(&self, _status: u16) -> Option<&mask::Rules> {
-        static RULES: LazyLock<mask::Rules> = LazyLock::new(mask::Rules::default);
+    fn mask_rules(&self, _status: u16) -> Option<&mask::MaskRules> {
+        static RULES: LazyLock<mask::MaskRules> = LazyLock::new(mask::MaskRules::default);
         Some(&RULES)
     }
 }

@@ -10,13 +10,13 @@ use regex_syntax::ast::{self, Ast, ClassSetItem};
 #[derive(Debug)]
 pub(super) struct QueryPattern(Regex);
 
-pub(super) enum Refusal {
+pub(super) enum PatternRefusal {
     Syntax,
     TooLarge,
 }
 
 impl QueryPattern {
-    pub(super) fn build(text: &str) -> Result<Self, Refusal> {
+    pub(super) fn build(text: &str) -> Result<Self, PatternRefusal> {
         let config = meta::Config::new()
             .match_kind(MatchKind::LeftmostFirst)
             .nfa_size_limit(Some(PATTERN_MEMORY))
@@ -25,8 +25,9 @@ impl QueryPattern {
             .hybrid(false)
             .backtrack(false);
         let built = meta::Builder::new().configure(config).build(text);
-        let regex = built.map_err(|e| if e.size_limit().is_some() { Refusal::TooLarge } else { Refusal::Syntax })?;
-        if regex.memory_usage() > PATTERN_MEMORY { Err(Refusal::TooLarge) } else { Ok(Self(regex)) }
+        let regex = built
+            .map_err(|e| if e.size_limit().is_some() { PatternRefusal::TooLarge } else { PatternRefusal::Syntax })?;
+        if regex.memory_usage() > PATTERN_MEMORY { Err(PatternRefusal::TooLarge) } else { Ok(Self(regex)) }
     }
 
     /// Bytes that it takes.

@@ -1,7 +1,7 @@
 //! Queries as they stand in a config document: operators that are known, patterns that can be built.
 
-use super::pattern::{QueryPattern, Refusal, classes};
-use super::{FieldTest, Found, Key, Op, Part, Query};
+use super::pattern::{PatternRefusal, QueryPattern, classes};
+use super::{FieldTest, Op, Query, QueryClause, QueryKey, QueryValue};
 use crate::config::compiler::Compiler;
 use crate::config::cost::{Cost, PATTERN_MEMORY, PATTERN_TEXT, quoted};
 use crate::config::place::At;
@@ -26,13 +26,13 @@ impl Compiler<'_> {
         let parts = map.iter().filter_map(|(key, value)| {
             let at = at.then(key);
             Some(match key.as_str() {
-                "$and" => Part::And(self.queries(&at, value, depth)),
-                "$or" => Part::Or(self.queries(&at, value, depth)),
+                "$and" => QueryClause::And(self.queries(&at, value, depth)),
+                "$or" => QueryClause::Or(self.queries(&at, value, depth)),
                 op if op.starts_with('$') => {
                     self.here(&at, unsupported(op));
                     return None;
                 }
-                path => Part::Field(Key::parse(path), self.test(&at, value)),
+                path => QueryClause::Field(QueryKey::parse(path), self.test(&at, value)),
             })
         });
         Query(parts.collect())
@@ -68,10 +68,10 @@ impl Compiler<'_> {
             Some(match name.as_str() {
                 "$eq" => Op::Eq(value.clone()),
                 "$ne" => Op::Ne(value.clone()),
-                "$gt" => Op::Gt(Found::Json(value).number()),
-                "$gte" => Op::Gte(Found::Json(value).number()),
-                "$lt" => Op::Lt(Found::Json(value).number()),
-                "$lte" => Op::Lte(Found::Json(value).number()),
+                "$gt" => Op::Gt(QueryValue::Json(value).number()),
+                "$gte" => Op::Gte(QueryValue::Json(value).number()),
+                "$lt" => Op::Lt(QueryValue::Json(value).number()),
+                "$lte" => Op::Lte(QueryValue::Json(value).number()),
                 "$in" => Op::In(list(value)),
                 "$nin" => Op::Nin(list(value)),
                 "$regex" => Op::Regex(self.pattern(&at.then(name), value)?),
@@ -110,8 +110,8 @@ impl Compiler<'_> {
             Ok(pattern) => self.spend(at, Cost::PatternMemory, pattern.memory()).then_some(pattern),
             Err(refusal) => {
                 match refusal {
-                    Refusal::Syntax => self.here(at, rule),
-                    Refusal::TooLarge => {
+                    PatternRefusal::Syntax => self.here(at, rule),
+                    PatternRefusal::TooLarge => {
                         let most = PATTERN_MEMORY >> 10;
                         self.here(at, format!("is too large a pattern: it takes more than {most} KiB once compiled"));
                     }

@@ -8,9 +8,9 @@ use crate::egress::Trusted;
 use crate::secret::Secret;
 use serde_json::json;
 
-struct Request(Value);
+struct JsonRequest(Value);
 
-impl Look for Request {
+impl RequestAttributes for JsonRequest {
     fn metadata(&self, key: &str) -> Option<&str> {
         self.0["metadata"].get(key)?.as_str()
     }
@@ -24,8 +24,8 @@ impl Look for Request {
     }
 }
 
-fn request() -> Request {
-    Request(json!({
+fn request() -> JsonRequest {
+    JsonRequest(json!({
         "metadata": {"plan": "paid", "n": "12", "empty": ""},
         "params": {
             "model": "gpt-4o-mini", "n": 3, "temperature": 0.5, "stream": true, "nil": null, "text": " 7.5 apples",
@@ -34,7 +34,7 @@ fn request() -> Request {
     }))
 }
 
-fn built(query: &Value) -> Result<Query, Vec<super::super::Problem>> {
+fn built(query: &Value) -> Result<Query, Vec<super::super::ConfigProblem>> {
     let trusted = Trusted::default();
     let open = |s: &str| Some(Secret::new(s.to_owned()));
     let context = Context { known_provider: &|_| true, trusted: &trusted, open: &open, saved: false };

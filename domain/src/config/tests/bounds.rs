@@ -23,7 +23,7 @@ fn patterns(text: &str, count: usize) -> Value {
 
 /// The only problem of a config.
 #[track_caller]
-fn refused(config: &Value, saved: bool) -> Problem {
+fn refused(config: &Value, saved: bool) -> ConfigProblem {
     let mut problems = read(config, saved).map(|c| c.memory()).expect_err("is beyond a bound");
     assert_eq!(problems.len(), 1, "{problems:?}");
     problems.remove(0)
@@ -174,8 +174,10 @@ fn what_is_told_of_a_bad_config_is_short() {
 
 #[test]
 fn patterns_that_would_take_long_for_a_request_are_told_of() {
-    let world =
-        |text: String| World { request: Request { params: json!({"text": text}), ..<_>::default() }, ..<_>::default() };
+    let world = |text: String| World {
+        request: StubRequest { params: json!({"text": text}), ..<_>::default() },
+        ..<_>::default()
+    };
     let query = |text: &str| json!({"params.text": {"$regex": text}});
     // 88 KiB of pattern: a few thousand bytes of text are all that it may look at.
     let config = Arc::new(read(&conditional(&[query(r"\w{5}z")]), false).expect("valid"));

@@ -67,7 +67,7 @@ fn conditional(default: Option<&str>) -> Arc<Config> {
 #[test]
 fn the_first_condition_that_matches_decides() {
     let asking = |plan: &'static str, model: &str| World {
-        request: Request { metadata: HashMap::from([("plan", plan)]), params: json!({"model": model}) },
+        request: StubRequest { metadata: HashMap::from([("plan", plan)]), params: json!({"model": model}) },
         ..World::default()
     };
     let with_default = conditional(Some("other"));
@@ -103,7 +103,8 @@ fn who_agrees_in_the_fields_stays_for_the_ttl() {
     let mut round = |later_ms: i64, dice: f64| -> Vec<String> {
         (world.later_ms, world.dice) = (later_ms, dice);
         let each = users.iter().map(|user| {
-            world.request = Request { metadata: HashMap::from([("user", *user)]), params: json!({"user": {"id": 1}}) };
+            world.request =
+                StubRequest { metadata: HashMap::from([("user", *user)]), params: json!({"user": {"id": 1}}) };
             world.walk(&c, 500).remove(0)
         });
         each.collect()
@@ -126,12 +127,12 @@ fn a_request_without_any_field_is_drawn_like_any_other() {
 #[test]
 fn another_tenant_and_another_config_share_no_assignment() {
     let world = World {
-        request: Request { metadata: HashMap::from([("user", "ann")]), params: Value::Null },
+        request: StubRequest { metadata: HashMap::from([("user", "ann")]), params: Value::Null },
         ..World::default()
     };
     world.walk(&sticky(), 500);
     let other = World {
-        request: Request { metadata: HashMap::from([("user", "ann")]), params: Value::Null },
+        request: StubRequest { metadata: HashMap::from([("user", "ann")]), params: Value::Null },
         ..World::default()
     };
     let mut dice = || 0.0;
@@ -229,7 +230,7 @@ fn an_assignment_to_an_open_target_moves() {
                      "sticky": {"enabled": true, "hash_fields": ["metadata.user"]}},
         "targets": [{"provider": "openai"}, {"provider": "groq"}],
     }));
-    let request = Request { metadata: HashMap::from([("user", "ann")]), params: Value::Null };
+    let request = StubRequest { metadata: HashMap::from([("user", "ann")]), params: Value::Null };
     let world = World { request, ..World::default() };
     let first = world.walk(&c, 200).remove(0);
     open(&world, &world.begin(&c).expect("a target"));

@@ -2,7 +2,7 @@
 //! gateway's it is shown.
 
 use super::outbound::{OutboundUpstream, target};
-use super::{Addressed, Build, Draft, Entry, doc, lives};
+use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives};
 use crate::egress::check_custom_host;
 use crate::id::{AgentIntegrationId, AgentServerId, UserId};
 use crate::resource::access::{Switches, UserAccess};
@@ -90,7 +90,7 @@ impl Addressed for ManagedAgent {
     }
 }
 
-impl Entry for AgentUpstream {
+impl SnapshotEntry for AgentUpstream {
     const KIND: Kind = Kind::AgentIntegration;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
@@ -104,7 +104,7 @@ impl Entry for AgentUpstream {
     }
 }
 
-impl Entry for ManagedAgent {
+impl SnapshotEntry for ManagedAgent {
     const KIND: Kind = Kind::AgentServer;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! An alert rule, for whoever looks whether it applies: requests never do.
 
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::{OrgId, WorkspaceId};
 use crate::resource::alert::AlertRule;
 use crate::resource::{Kind, Stored};
@@ -20,7 +20,7 @@ pub struct SavedAlert {
     pub rule: AlertRule,
 }
 
-impl Entry for SavedAlert {
+impl SnapshotEntry for SavedAlert {
     const KIND: Kind = Kind::Alert;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

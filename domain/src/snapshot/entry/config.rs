@@ -1,6 +1,6 @@
 //! A saved config, compiled.
 
-use super::{Addressed, Build, Draft, Entry, doc, lives};
+use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives};
 use crate::config::{self, Config};
 use crate::id::ConfigId;
 use crate::resource::{self, Kind, Stored};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 #[derive(Debug)]
-pub struct SavedConfig {
+pub struct ConfigEntry {
     pub id: ConfigId,
     pub slug: Arc<str>,
     pub is_default: bool,
@@ -16,13 +16,13 @@ pub struct SavedConfig {
     pub config: Arc<Config>,
 }
 
-impl Addressed for SavedConfig {
+impl Addressed for ConfigEntry {
     fn slug(&self) -> &Arc<str> {
         &self.slug
     }
 }
 
-impl Entry for SavedConfig {
+impl SnapshotEntry for ConfigEntry {
     const KIND: Kind = Kind::Config;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
@@ -33,14 +33,14 @@ impl Entry for SavedConfig {
     }
 }
 
-fn read(row: &Stored, build: &Build<'_>) -> Result<SavedConfig, String> {
+fn read(row: &Stored, build: &Build<'_>) -> Result<ConfigEntry, String> {
     let c: resource::config::SavedConfig = doc(row)?;
     let known = |slug: &str| build.catalog.provider(slug).is_some();
     let open = |sealed: &str| build.vault.open(sealed).ok();
     let context = config::Context { known_provider: &known, trusted: build.trusted, open: &open, saved: true };
     let compiled = config::compile(&c.config, &context)
-        .map_err(|problems| problems.iter().map(config::Problem::line).collect::<Vec<_>>().join("; "))?;
-    Ok(SavedConfig {
+        .map_err(|problems| problems.iter().map(config::ConfigProblem::line).collect::<Vec<_>>().join("; "))?;
+    Ok(ConfigEntry {
         id: ConfigId(row.id),
         slug: row.slug.as_str().into(),
         is_default: c.is_default,

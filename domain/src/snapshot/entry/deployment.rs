@@ -1,6 +1,6 @@
 //! A deployment, as its nodes need it: whom they serve, and what they do otherwise.
 
-use super::{Addressed, Build, Draft, Entry, doc, lives};
+use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::WorkspaceId;
 use crate::resource::deployment::{Deployment, DeploymentConfig};
 use crate::resource::{Kind, Stored};
@@ -30,7 +30,7 @@ impl Addressed for SavedDeployment {
     }
 }
 
-impl Entry for SavedDeployment {
+impl SnapshotEntry for SavedDeployment {
     const KIND: Kind = Kind::Deployment;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //! with the organisation; requests ask only whether the person behind a token is barred.
 
 use super::user::Person;
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::{UserId, WorkspaceId};
 use crate::resource::person::WorkspaceRole;
 use crate::resource::provisioning::{DirectoryGroup, GroupMapping};
@@ -81,7 +81,7 @@ impl OrgDirectory {
     }
 }
 
-impl Entry for SavedGroup {
+impl SnapshotEntry for SavedGroup {
     const KIND: Kind = Kind::DirectoryGroup;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -100,7 +100,7 @@ impl Entry for SavedGroup {
     }
 }
 
-impl Entry for SavedMapping {
+impl SnapshotEntry for SavedMapping {
     const KIND: Kind = Kind::GroupMapping;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

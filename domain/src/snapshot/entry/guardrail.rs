@@ -1,6 +1,6 @@
 //! A saved guardrail, of a workspace or of the organisation. It is compiled by whoever runs it.
 
-use super::{Addressed, Build, Draft, Entry, doc, lives};
+use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::{GuardrailId, OrgId, WorkspaceId};
 use crate::resource::guardrail::GuardrailDocument;
 use crate::resource::{Kind, Stored};
@@ -38,7 +38,7 @@ impl Addressed for SavedGuardrail {
     }
 }
 
-impl Entry for SavedGuardrail {
+impl SnapshotEntry for SavedGuardrail {
     const KIND: Kind = Kind::Guardrail;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {

@@ -1,13 +1,13 @@
 //! An integration: where and as whom it calls its provider.
 
-use super::{Build, Draft, Entry, doc, fnv, lives, shared};
+use super::{Build, Draft, SnapshotEntry, doc, fnv, lives, shared};
 use crate::catalog::ProviderInfo;
-use crate::cloud::{self, Grant, Settings};
+use crate::cloud::{self, CloudSettings, Grant};
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::id::{IntegrationId, OrgId, SecretReferenceId, WorkspaceId};
 use crate::price::PriceCard;
 use crate::resource::integration::{Access, Integration, Models};
-use crate::resource::limits::Limits;
+use crate::resource::limits::ResourceLimits;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
 use crate::snapshot::Snapshot;
@@ -31,7 +31,7 @@ pub struct Upstream {
     pub credential: Option<Secret<String>>,
     /// How a token is come by, where the credential is not sent itself.
     pub grant: Option<Arc<Grant>>,
-    pub settings: Arc<Settings>,
+    pub settings: Arc<CloudSettings>,
     pub headers: Vec<(String, Secret<String>)>,
     pub models: Models,
     /// It hands out keys of its own for realtime sessions.
@@ -42,8 +42,8 @@ pub struct Upstream {
     pub missing: Option<Arc<str>>,
     pub(in crate::snapshot) mapped: Option<Arc<MappedRow>>,
     access: Access,
-    limits: Option<Arc<Limits>>,
-    workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<Limits>>>,
+    limits: Option<Arc<ResourceLimits>>,
+    workspace_limits: Arc<BTreeMap<WorkspaceId, Arc<ResourceLimits>>>,
     /// The upstream for each model that has a host or headers of its own.
     tuned: Arc<HashMap<String, Arc<Self>>>,
     prices: Arc<OwnPrices>,
@@ -82,17 +82,17 @@ impl Upstream {
     }
 
     /// What all workspaces together may take from it.
-    pub fn limits(&self) -> Option<&Arc<Limits>> {
+    pub fn limits(&self) -> Option<&Arc<ResourceLimits>> {
         self.limits.as_ref()
     }
 
     /// What this workspace may take from it.
-    pub fn limits_of(&self, workspace: WorkspaceId) -> Option<&Arc<Limits>> {
+    pub fn limits_of(&self, workspace: WorkspaceId) -> Option<&Arc<ResourceLimits>> {
         self.workspace_limits.get(&workspace)
     }
 }
 
-impl Entry for Upstream {
+impl SnapshotEntry for Upstream {
     const KIND: Kind = Kind::Integration;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
@@ -176,7 +176,7 @@ struct CalledAs {
 
 fn called(
     i: &Integration,
-    (provider, settings): (&ProviderInfo, &Settings),
+    (provider, settings): (&ProviderInfo, &CloudSettings),
     has_key: bool,
     build: &Build<'_>,
 ) -> Result<CalledAs, String> {

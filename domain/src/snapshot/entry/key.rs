@@ -1,11 +1,11 @@
 //! An API key, found by the hash of its secret.
 
-use super::{Build, Draft, Entry, doc, shared};
+use super::{Build, Draft, SnapshotEntry, doc, shared};
 use crate::claims::Token;
 use crate::id::{KeyId, OrgId, WorkspaceId};
 use crate::keys::KeyHash;
 use crate::resource::api_key::{ApiKey, KeyDefaults, KeyKind};
-use crate::resource::limits::Limits;
+use crate::resource::limits::ResourceLimits;
 use crate::resource::mcp_reach::McpReach;
 use crate::resource::model_reach::ModelReach;
 use crate::resource::rotation::{RotationPolicy, Transition};
@@ -29,11 +29,11 @@ pub struct Key {
     pub expires_at: Option<Timestamp>,
     pub active: bool,
     /// `None` when nothing is set: most of a million keys.
-    pub defaults: Option<Box<Defaults>>,
+    pub defaults: Option<Box<KeyEntryDefaults>>,
     /// `None` for a key that never changes its secret: most of a million keys.
     pub rotation: Option<Box<Rotation>>,
     /// `None` when there are none: most of a million keys.
-    pub limits: Option<Arc<Limits>>,
+    pub limits: Option<Arc<ResourceLimits>>,
     pub max_parallel: Option<NonZeroU32>,
     /// `None`: nothing is said of MCP servers.
     pub mcp_access: Option<Arc<McpReach>>,
@@ -90,20 +90,20 @@ impl Key {
 }
 
 #[derive(Clone, Debug)]
-pub struct Defaults {
+pub struct KeyEntryDefaults {
     pub config: Option<Arc<str>>,
     pub metadata: Vec<(String, String)>,
     pub allow_config_override: bool,
 }
 
-impl Default for Defaults {
+impl Default for KeyEntryDefaults {
     /// The defaults of a key that says nothing.
     fn default() -> Self {
         Self { config: None, metadata: Vec::new(), allow_config_override: true }
     }
 }
 
-impl Entry for Key {
+impl SnapshotEntry for Key {
     const KIND: Kind = Kind::ApiKey;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -147,7 +147,7 @@ fn read(row: &Stored) -> Result<(KeyHash, Key), String> {
         expires_at: k.expires_at,
         active: row.status == "active",
         defaults: (!plain).then(|| {
-            Box::new(Defaults {
+            Box::new(KeyEntryDefaults {
                 config: config_id.map(Into::into),
                 metadata: metadata.into_iter().collect(),
                 allow_config_override,

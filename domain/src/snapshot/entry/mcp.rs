@@ -1,7 +1,7 @@
 //! MCP servers of workspaces, and the integrations behind them.
 
 use super::outbound::OutboundUpstream;
-use super::{Addressed, Build, Draft, Entry, doc, lives};
+use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::{McpIntegrationId, McpServerId, UserId, WorkspaceId};
 use crate::resource::access::{Switches, UserAccess};
 use crate::resource::mcp::{McpIntegration, McpServer, McpSync, McpTransport, ServerMember};
@@ -160,7 +160,7 @@ impl Addressed for ManagedMcpServer {
     }
 }
 
-impl Entry for McpUpstream {
+impl SnapshotEntry for McpUpstream {
     const KIND: Kind = Kind::McpIntegration;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {
@@ -174,7 +174,7 @@ impl Entry for McpUpstream {
     }
 }
 
-impl Entry for ManagedMcpServer {
+impl SnapshotEntry for ManagedMcpServer {
     const KIND: Kind = Kind::McpServer;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

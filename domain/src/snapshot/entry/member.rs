@@ -1,13 +1,13 @@
 //! Which role a user has in a workspace; kept with the workspace.
 
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::resource::person::Member;
 use crate::resource::{Kind, Stored};
 
 /// It is no entry of its own.
 pub(super) struct Membership;
 
-impl Entry for Membership {
+impl SnapshotEntry for Membership {
     const KIND: Kind = Kind::Member;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

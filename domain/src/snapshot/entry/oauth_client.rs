@@ -1,6 +1,6 @@
 //! Clients that admins made, as whoever signs people in needs them.
 
-use super::{Build, Draft, Entry, doc, keep};
+use super::{Build, Draft, SnapshotEntry, doc, keep};
 use crate::id::{OauthClientId, OrgId};
 use crate::keys::KeyHash;
 use crate::resource::oauth_client::MadeClient;
@@ -17,7 +17,7 @@ pub struct SavedOauthClient {
     pub secret: Option<KeyHash>,
 }
 
-impl Entry for SavedOauthClient {
+impl SnapshotEntry for SavedOauthClient {
     const KIND: Kind = Kind::OauthClient;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -8,7 +8,7 @@ use super::partner::PartnerCredentials;
 use super::shared_shelf::SharedShelf;
 use super::sign_on::SavedSignOn;
 use super::user::Person;
-use super::{Build, Draft, Entry, Slugged, doc, fnv, keep};
+use super::{Build, Draft, Slugged, SnapshotEntry, doc, fnv, keep};
 use crate::export::LogFields;
 use crate::id::{OrgId, UserId, WorkspaceId};
 use crate::resource::guardrail::DefaultGuardrails;
@@ -151,7 +151,7 @@ impl Org {
     }
 }
 
-impl Entry for Org {
+impl SnapshotEntry for Org {
     const KIND: Kind = Kind::Organisation;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! What an organisation signs in with to a partner whose checks its guardrails use.
 
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::resource::plugin::Plugin;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
@@ -24,7 +24,7 @@ impl PartnerCredentials {
     }
 }
 
-impl Entry for PartnerCredentials {
+impl SnapshotEntry for PartnerCredentials {
     const KIND: Kind = Kind::Plugin;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {

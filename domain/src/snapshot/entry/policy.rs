@@ -1,6 +1,6 @@
 //! A rate-limit policy that is active.
 
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::PolicyId;
 use crate::resource::policy::RateLimitPolicy;
 use crate::resource::{Kind, Stored};
@@ -15,7 +15,7 @@ pub struct Policy {
     pub rule: RateLimitPolicy,
 }
 
-impl Entry for Policy {
+impl SnapshotEntry for Policy {
     const KIND: Kind = Kind::RateLimitPolicy;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //! versions and the collections that they lie in, of which requests ask nothing.
 
 use super::shared_shelf::lend;
-use super::{Addressed, Build, Draft, Entry, Slugged, doc, lives};
+use super::{Addressed, Build, Draft, Slugged, SnapshotEntry, doc, lives};
 use crate::id::WorkspaceId;
 use crate::resource::edition::Editions;
 use crate::resource::prompt::{
@@ -108,7 +108,7 @@ impl PromptShelf {
     }
 }
 
-impl Entry for SavedPrompt {
+impl SnapshotEntry for SavedPrompt {
     const KIND: Kind = Kind::Prompt;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -126,7 +126,7 @@ impl Entry for SavedPrompt {
     }
 }
 
-impl Entry for SavedPartial {
+impl SnapshotEntry for SavedPartial {
     const KIND: Kind = Kind::PromptPartial;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -144,7 +144,7 @@ impl Entry for SavedPartial {
     }
 }
 
-impl Entry for SavedLabel {
+impl SnapshotEntry for SavedLabel {
     const KIND: Kind = Kind::Label;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -156,7 +156,7 @@ impl Entry for SavedLabel {
     }
 }
 
-impl Entry for SavedCollection {
+impl SnapshotEntry for SavedCollection {
     const KIND: Kind = Kind::Collection;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

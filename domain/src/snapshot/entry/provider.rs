@@ -1,8 +1,8 @@
 //! A provider of a workspace: an integration that it borrows, under a name and limits of its own.
 
-use super::{Addressed, Build, Draft, Entry, doc, lives, shared};
+use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives, shared};
 use crate::id::{IntegrationId, ProviderId};
-use crate::resource::limits::Limits;
+use crate::resource::limits::ResourceLimits;
 use crate::resource::provider::Provider;
 use crate::resource::{Kind, Stored};
 use crate::time::Timestamp;
@@ -17,7 +17,7 @@ pub struct ManagedProvider {
     pub expires_at: Option<Timestamp>,
     pub active: bool,
     /// `None` when there are none.
-    pub limits: Option<Arc<Limits>>,
+    pub limits: Option<Arc<ResourceLimits>>,
     pub max_parallel: Option<NonZeroU32>,
 }
 
@@ -27,7 +27,7 @@ impl Addressed for ManagedProvider {
     }
 }
 
-impl Entry for ManagedProvider {
+impl SnapshotEntry for ManagedProvider {
     const KIND: Kind = Kind::Provider;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! A reference to a secret in somebody's manager. What was read from there stands in the snapshot beside it.
 
-use super::{Build, Draft, Entry, doc, keep};
+use super::{Build, Draft, SnapshotEntry, doc, keep};
 use crate::id::{OrgId, SecretReferenceId, WorkspaceId};
 use crate::resource::secret_reference::SecretReference;
 use crate::resource::{Kind, Stored};
@@ -29,7 +29,7 @@ impl SavedSecretReference {
     }
 }
 
-impl Entry for SavedSecretReference {
+impl SnapshotEntry for SavedSecretReference {
     const KIND: Kind = Kind::SecretReference;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {

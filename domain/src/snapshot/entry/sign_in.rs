@@ -1,6 +1,6 @@
 //! Sign-ins of clients at MCP servers, and the keys that sign their tokens.
 
-use super::{Build, Draft, Entry, doc, keep};
+use super::{Build, Draft, SnapshotEntry, doc, keep};
 use crate::claims::McpGrant;
 use crate::id::{GrantId, KeyId, OrgId, SigningKeyId, UserId, WorkspaceId};
 use crate::resource::mcp_grant::McpSignIn;
@@ -28,7 +28,7 @@ pub struct SavedGrant {
     pub revision: Revision,
 }
 
-impl Entry for SavedGrant {
+impl SnapshotEntry for SavedGrant {
     const KIND: Kind = Kind::McpGrant;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -64,7 +64,7 @@ pub struct SavedSigningKey {
     pub created_at: Timestamp,
 }
 
-impl Entry for SavedSigningKey {
+impl SnapshotEntry for SavedSigningKey {
     const KIND: Kind = Kind::SigningKey;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

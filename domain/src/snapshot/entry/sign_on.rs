@@ -1,6 +1,6 @@
 //! How people of an organisation sign in, with the secret or the key of the client opened.
 
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::resource::sign_on::SignOn;
 use crate::resource::{Kind, Stored};
 use crate::secret::Secret;
@@ -13,7 +13,7 @@ pub struct SavedSignOn {
     pub client_private_key: Option<Secret<String>>,
 }
 
-impl Entry for SavedSignOn {
+impl SnapshotEntry for SavedSignOn {
     const KIND: Kind = Kind::SignOn;
 
     fn put(draft: &mut Draft, row: &Stored, build: &Build<'_>) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! A usage-limit policy that is active.
 
-use super::{Build, Draft, Entry, doc, lives};
+use super::{Build, Draft, SnapshotEntry, doc, lives};
 use crate::id::PolicyId;
 use crate::resource::policy::UsageLimitPolicy;
 use crate::resource::{Kind, Stored};
@@ -15,7 +15,7 @@ pub struct UsagePolicy {
     pub rule: UsageLimitPolicy,
 }
 
-impl Entry for UsagePolicy {
+impl SnapshotEntry for UsagePolicy {
     const KIND: Kind = Kind::UsageLimitPolicy;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! A user, as far as it bounds keys.
 
-use super::{Build, Draft, Entry, doc, keep};
+use super::{Build, Draft, SnapshotEntry, doc, keep};
 use crate::id::{OrgId, UserId};
 use crate::resource::person::{self, OrgRole};
 use crate::resource::{Kind, Stored};
@@ -23,7 +23,7 @@ pub struct Person {
     pub role: OrgRole,
 }
 
-impl Entry for Person {
+impl SnapshotEntry for Person {
     const KIND: Kind = Kind::User;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {

@@ -1,18 +1,18 @@
 //! A workspace with everything that is addressed inside it.
 
 use super::agent::ManagedAgent;
-use super::config::SavedConfig;
+use super::config::ConfigEntry;
 use super::guardrail::SavedGuardrail;
 use super::mcp::ManagedMcpServer;
 use super::policy::Policy;
 use super::prompt::PromptShelf;
 use super::provider::ManagedProvider;
 use super::usage_policy::UsagePolicy;
-use super::{Build, Draft, Entry, Slugged, doc, lives, shared};
+use super::{Build, Draft, Slugged, SnapshotEntry, doc, lives, shared};
 use crate::export::LogFields;
 use crate::id::{ConfigId, McpServerId, OrgId, PolicyId, UserId, WorkspaceId};
 use crate::resource::guardrail::{DefaultGuardrails, Exclusions};
-use crate::resource::limits::Limits;
+use crate::resource::limits::ResourceLimits;
 use crate::resource::person::WorkspaceRole;
 use crate::resource::security::Security;
 use crate::resource::{self, Kind, Stored};
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 /// A workspace with everything that is addressed inside it, by slug and by id alike.
 #[derive(Clone, Debug)]
-pub struct Workspace {
+pub struct WorkspaceEntry {
     pub id: WorkspaceId,
     pub org: OrgId,
     pub slug: Arc<str>,
@@ -37,14 +37,14 @@ pub struct Workspace {
     /// Beside those of the organisation.
     pub denied_log_fields: LogFields,
     /// `None` when there are none.
-    pub limits: Option<Arc<Limits>>,
+    pub limits: Option<Arc<ResourceLimits>>,
     /// What judges every request in it, before what the organisation adds.
     pub default_guardrails: Arc<DefaultGuardrails>,
     /// Where the organisation adds nothing.
     pub exclusions: Exclusions,
     members: Arc<BTreeMap<UserId, WorkspaceRole>>,
-    configs: Slugged<SavedConfig>,
-    default_config: Option<Arc<SavedConfig>>,
+    configs: Slugged<ConfigEntry>,
+    default_config: Option<Arc<ConfigEntry>>,
     providers: Slugged<ManagedProvider>,
     guardrails: Slugged<SavedGuardrail>,
     prompts: Arc<PromptShelf>,
@@ -56,18 +56,18 @@ pub struct Workspace {
     usage_policies: Arc<BTreeMap<PolicyId, Arc<UsagePolicy>>>,
 }
 
-impl Workspace {
+impl WorkspaceEntry {
     /// Finds a config by slug or id.
-    pub fn config(&self, name: &str) -> Option<&Arc<SavedConfig>> {
+    pub fn config(&self, name: &str) -> Option<&Arc<ConfigEntry>> {
         self.configs.by_name.get(name)
     }
 
     /// Used by requests that bring none, with keys that have none.
-    pub fn default_config(&self) -> Option<&Arc<SavedConfig>> {
+    pub fn default_config(&self) -> Option<&Arc<ConfigEntry>> {
         self.default_config.as_ref()
     }
 
-    pub fn configs(&self) -> impl ExactSizeIterator<Item = &Arc<SavedConfig>> {
+    pub fn configs(&self) -> impl ExactSizeIterator<Item = &Arc<ConfigEntry>> {
         self.configs.by_id.values()
     }
 
@@ -141,7 +141,7 @@ impl Workspace {
         &self.usage_policies
     }
 
-    pub(super) fn put_config(&mut self, id: Uuid, made: Option<Arc<SavedConfig>>) {
+    pub(super) fn put_config(&mut self, id: Uuid, made: Option<Arc<ConfigEntry>>) {
         if let Some(made) = made.as_ref().filter(|m| m.is_default) {
             self.default_config = Some(made.clone());
         } else if self.default_config.as_ref().is_some_and(|d| d.id.0 == id) {
@@ -183,7 +183,7 @@ impl Workspace {
     }
 }
 
-impl Entry for Workspace {
+impl SnapshotEntry for WorkspaceEntry {
     const KIND: Kind = Kind::Workspace;
 
     fn put(draft: &mut Draft, row: &Stored, _: &Build<'_>) -> Result<(), String> {
@@ -199,7 +199,7 @@ impl Entry for Workspace {
     }
 }
 
-fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
+fn read(row: &Stored, old: Option<WorkspaceEntry>) -> Result<WorkspaceEntry, String> {
     let w: resource::workspace::Workspace = doc(row)?;
     let mcp_servers = old.as_ref().map(|o| o.mcp_servers.clone()).unwrap_or_default();
     let agents = old.as_ref().map(|o| o.agents.clone()).unwrap_or_default();
@@ -208,7 +208,7 @@ fn read(row: &Stored, old: Option<Workspace>) -> Result<Workspace, String> {
     let (configs, providers, guardrails, policies, usage_policies, members) = old
         .map(|o| (o.configs, o.providers, o.guardrails, o.policies, o.usage_policies, o.members))
         .unwrap_or_default();
-    Ok(Workspace {
+    Ok(WorkspaceEntry {
         id: WorkspaceId(row.id),
         org: OrgId(row.org),
         slug: row.slug.as_str().into(),

@@ -1,8 +1,8 @@
 //! Recognisers of personal data: a pattern that proposes, and a judgement of what it proposes, which looks at nothing
 //! but the value and the characters beside it, so that a text gives the same finds whole and in pieces.
 
-use crate::check::{Finder, Seen, SeenValue};
-use crate::pattern::{BadPattern, Flags, Pattern, StepLimit};
+use crate::check::{Finder, ReplacedValues, SeenValue};
+use crate::pattern::{BadPattern, Pattern, PatternFlags, StepLimit};
 use std::net::Ipv6Addr;
 use std::ops::Range;
 
@@ -116,7 +116,7 @@ impl Recognisers {
     pub(super) fn new(categories: &[Category]) -> Result<Self, BadPattern> {
         let wanted = Category::ALL.iter().copied().filter(|c| categories.contains(c));
         let made = wanted.map(|category| {
-            Ok(Recogniser { category, pattern: Pattern::compile(category.pattern(), Flags::default())? })
+            Ok(Recogniser { category, pattern: Pattern::compile(category.pattern(), PatternFlags::default())? })
         });
         Ok(Self(made.collect::<Result<_, _>>()?))
     }
@@ -211,7 +211,7 @@ impl Finder for Recognisers {
     }
 
     /// `{{EMAIL_ADDRESS_1}}`: equal values have the same number.
-    fn replacement(&self, text: &str, found: Range<usize>, seen: &mut Seen) -> String {
+    fn replacement(&self, text: &str, found: Range<usize>, seen: &mut ReplacedValues) -> String {
         let kind = self.category(text, &found).map_or("PII", Category::name);
         let value = &text[found];
         let known = seen.0.iter().find(|s| s.kind == kind && s.value == value).map(|s| s.number);

@@ -2,18 +2,18 @@
 
 use super::only;
 use crate::fixture::{chat, completion, facts, hook, one, outgoing, reply, request, run, subject, text_of};
-use crate::outside::{Answer, Ask, Failure, FailureKind};
-use crate::{Content, Direction, Judged, Shape, Subject};
+use crate::outside::{CheckQuery, CheckReply, FailureKind, QueryFailure};
+use crate::{BodyShape, Content, Direction, GuardrailSubject, Judged};
 use http::HeaderValue;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-fn failed(kind: FailureKind) -> Answer {
-    Answer::Failed(Failure { kind, message: "it failed".into() })
+fn failed(kind: FailureKind) -> CheckReply {
+    CheckReply::Failed(QueryFailure { kind, message: "it failed".into() })
 }
 
-fn ask_one(id: &str, parameters: &Value, content: Content, answer: &dyn Fn(&Ask) -> Answer) -> Judged {
+fn ask_one(id: &str, parameters: &Value, content: Content, answer: &dyn Fn(&CheckQuery) -> CheckReply) -> Judged {
     run(&[one(id, parameters)], subject(content), answer)
 }
 
@@ -27,7 +27,7 @@ fn webhooks_are_told_all_but_the_clients_headers() {
         let content = completion(&["said"]);
         let told = RefCell::new(Value::Null);
         let parameters = json!({url: "https://hook.example/x?token=canary-2", "headers": "{\"x-own\": \"o\"}", "forwardHeaders": ["x-team", "traceparent"]});
-        let subject = Subject { facts: Arc::new(all.clone()), ..subject(content) };
+        let subject = GuardrailSubject { facts: Arc::new(all.clone()), ..subject(content) };
         let judged = run(&[one(id, &parameters)], subject, &|ask| {
             let outgoing = outgoing(ask);
             *told.borrow_mut() = serde_json::from_slice(&outgoing.body).unwrap();
@@ -91,7 +91,7 @@ fn webhooks_that_fail_pass_unless_told_and_that_say_nothing_refuse() {
         (reply(200, &json!([])), false, false, None),
         (reply(500, &json!({"why": "x"})), true, false, Some("HttpError")),
         (reply(302, &json!({})), true, false, Some("HttpError")),
-        (Answer::Reply { status: 200, body: "<html>".into() }, true, false, Some("InvalidReply")),
+        (CheckReply::Reply { status: 200, body: "<html>".into() }, true, false, Some("InvalidReply")),
         (failed(FailureKind::Timeout), true, false, Some("Timeout")),
         (failed(FailureKind::Forbidden), true, false, Some("ForbiddenAddress")),
     ] {
@@ -122,7 +122,7 @@ fn webhooks_rewrite_their_own_side_only() {
     assert!(judged.rewritten.is_none() && only(&judged).error.is_some());
     // A body that is never changed.
     let content =
-        Content::new(r#"{"messages":[{"role":"user","content":"a"}]}"#.into(), Shape::Unknown, Direction::Input);
+        Content::new(r#"{"messages":[{"role":"user","content":"a"}]}"#.into(), BodyShape::Unknown, Direction::Input);
     let judged = ask_one("webhook", &parameters, content, &|_| reply(200, &both));
     assert!(judged.rewritten.is_none() && !only(&judged).verdict, "the check fails");
     assert_eq!(only(&judged).error.unwrap().name, "UnchangeableBody");
@@ -142,7 +142,7 @@ fn logs_judge_answers_only() {
 #[test]
 fn addresses_in_texts_lead_somewhere() {
     let text = "see https://a.example/x. and http://b.example";
-    let good = |ask: &Ask| reply(if outgoing(ask).url.contains("b.example") { 404 } else { 200 }, &json!({}));
+    let good = |ask: &CheckQuery| reply(if outgoing(ask).url.contains("b.example") { 404 } else { 200 }, &json!({}));
     let found = only(&ask_one("validUrls", &json!({}), completion(&[text]), &good));
     assert!(!found.verdict);
     assert_eq!(
@@ -152,10 +152,10 @@ fn addresses_in_texts_lead_somewhere() {
     assert_eq!(found.data["validationMethod"], "HTTP request");
     assert!(only(&ask_one("validUrls", &json!({"not": true}), completion(&[text]), &good)).verdict);
     let found = only(&ask_one("validUrls", &json!({"onlyDNS": true}), completion(&[text]), &|ask| {
-        Answer::Resolved(matches!(ask, Ask::Resolve { host, .. } if host.ends_with(".example")))
+        CheckReply::Resolved(matches!(ask, CheckQuery::Resolve { host, .. } if host.ends_with(".example")))
     }));
     assert!(found.verdict && found.data["validationMethod"] == "DNS lookup");
-    let none = |ask: &Ask| panic!("{ask:?}");
+    let none = |ask: &CheckQuery| panic!("{ask:?}");
     for parameters in [json!({}), json!({"not": true})] {
         let found = only(&ask_one("validUrls", &parameters, completion(&["none"]), &none));
         assert!(!found.verdict && found.data["urls"] == json!([]), "no address, also inverted");
@@ -171,8 +171,8 @@ fn addresses_in_texts_lead_somewhere() {
 fn moderations_flag_categories() {
     let parameters = json!({"categories": ["hate", "violence"]});
     let answer = |flagged: &'static str| {
-        move |ask: &Ask| {
-            assert!(matches!(ask, Ask::Moderation { body, .. } if body == r#"{"input":["x"]}"#), "{ask:?}");
+        move |ask: &CheckQuery| {
+            assert!(matches!(ask, CheckQuery::Moderation { body, .. } if body == r#"{"input":["x"]}"#), "{ask:?}");
             reply(200, &json!({"results": [{"flagged": true, "categories": {flagged: true, "sexual": true}}]}))
         }
     };
@@ -185,21 +185,21 @@ fn moderations_flag_categories() {
 
 #[test]
 fn images_come_into_the_request() {
-    let png = Answer::Media { content_type: "image/png; q=1".into(), body: "PNG".into() };
+    let png = CheckReply::Media { content_type: "image/png; q=1".into(), body: "PNG".into() };
     for (body, shape, expected) in [
         (
             json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://i.example/a", "detail": "low"}}]}]}),
-            Shape::Chat,
+            BodyShape::Chat,
             r#"{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H","detail":"low"}}]}]}"#,
         ),
         (
             json!({"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://i.example/a"}}]}]}),
-            Shape::Messages,
+            BodyShape::Messages,
             r#"{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"UE5H"}}]}]}"#,
         ),
         (
             json!({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://i.example/a"}]}]}),
-            Shape::Responses,
+            BodyShape::Responses,
             r#"{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,UE5H"}]}]}"#,
         ),
     ] {
@@ -210,12 +210,12 @@ fn images_come_into_the_request() {
         assert_eq!(text_of(&judged.rewritten.unwrap()), expected);
     }
     let body = json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://i.example/a"}}]}]});
-    let html = Answer::Media { content_type: "text/html".into(), body: "x".into() };
+    let html = CheckReply::Media { content_type: "text/html".into(), body: "x".into() };
     for answer in [failed(FailureKind::Forbidden), html, failed(FailureKind::TooLong)] {
-        let judged = ask_one("inlineImageUrls", &json!({}), request(&body, Shape::Chat), &|_| answer.clone());
+        let judged = ask_one("inlineImageUrls", &json!({}), request(&body, BodyShape::Chat), &|_| answer.clone());
         assert!(judged.rewritten.is_none() && only(&judged).error.is_some());
     }
-    let other = ask_one("inlineImageUrls", &json!({"providers": ["bedrock"]}), request(&body, Shape::Chat), &|a| {
+    let other = ask_one("inlineImageUrls", &json!({"providers": ["bedrock"]}), request(&body, BodyShape::Chat), &|a| {
         panic!("{a:?}")
     });
     assert!(other.rewritten.is_none() && hook(&other, 0).verdict);

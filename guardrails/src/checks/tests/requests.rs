@@ -2,8 +2,8 @@
 
 use super::{check, only};
 use crate::fixture::{NOW, chat, completion, facts, judge, one, request, subject, text_of};
-use crate::outside::{Answer, Ask, Failure, FailureKind};
-use crate::{CheckResult, Facts, Run, Shape, Subject, Timing};
+use crate::outside::{CheckQuery, CheckReply, FailureKind, QueryFailure};
+use crate::{BodyShape, CheckResult, Facts, GuardrailSubject, Run, Timing};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 fn with_facts(id: &str, parameters: &Value, change: impl Fn(&mut Facts)) -> CheckResult {
     let mut all = facts();
     change(&mut all);
-    let subject = Subject { facts: Arc::new(all), ..subject(chat("x")) };
+    let subject = GuardrailSubject { facts: Arc::new(all), ..subject(chat("x")) };
     let run = Run::begin(&[one(id, parameters)], subject, Timing::Sync, NOW);
     assert!(run.is_done());
     only(&run.finish(NOW))
@@ -126,14 +126,14 @@ fn parameters_and_tools_are_allowed_or_blocked() {
         (json!({"params": {"values": {"n": {"blockedValues": ["2"]}}}}), json!([]), json!([])),
         (json!({"params": {"values": {"stop": {"blockedValues": ["a"]}}}}), json!([]), json!([])),
     ] {
-        let found = check("requestParametersCheck", &parameters, request(&body, Shape::Chat));
+        let found = check("requestParametersCheck", &parameters, request(&body, BodyShape::Chat));
         assert_eq!(found.data["blockedToolsFound"], tools, "{parameters}");
         assert_eq!(found.data["blockedParamsFound"], params, "{parameters}");
         assert_eq!(found.verdict, tools == json!([]) && params == json!([]));
     }
     let twice = crate::Content::new(
         r#"{"tools":[{"type":"web_search"}],"tools":[]}"#.into(),
-        Shape::Chat,
+        BodyShape::Chat,
         crate::Direction::Input,
     );
     assert!(!check("requestParametersCheck", &json!({"tools": {"blockedTypes": ["web_search"]}}), twice).verdict);
@@ -147,55 +147,55 @@ fn prefixes_go_before_the_first_message_of_a_role() {
         (
             json!({"prefix": "P "}),
             &chat_body,
-            Shape::Chat,
+            BodyShape::Chat,
             r#"{"messages":[{"role":"user","content":"P a"},{"role":"user","content":"b"}]}"#,
         ),
         (
             json!({"prefix": "P", "applyToRole": "system"}),
             &chat_body,
-            Shape::Chat,
+            BodyShape::Chat,
             r#"{"messages":[{"role":"system","content":"P"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
         ),
         (
             json!({"prefix": "P", "applyToRole": "assistant"}),
             &chat_body,
-            Shape::Chat,
+            BodyShape::Chat,
             r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"},{"role":"assistant","content":"P"}]}"#,
         ),
         (
             json!({"prefix": "P", "addToExisting": false}),
             &chat_body,
-            Shape::Chat,
+            BodyShape::Chat,
             r#"{"messages":[{"role":"user","content":"P"},{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
         ),
-        (json!({"prefix": "P", "onlyIfEmpty": true}), &chat_body, Shape::Chat, ""),
+        (json!({"prefix": "P", "onlyIfEmpty": true}), &chat_body, BodyShape::Chat, ""),
         (
             json!({"prefix": "P"}),
             &image,
-            Shape::Chat,
+            BodyShape::Chat,
             r#"{"messages":[{"role":"user","content":[{"type":"text","text":"P"},{"type":"image_url","image_url":{"url":"u"}}]}]}"#,
         ),
         (
             json!({"prefix": "P", "applyToRole": "system"}),
             &chat_body,
-            Shape::Messages,
+            BodyShape::Messages,
             r#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}],"system":"P"}"#,
         ),
         (
             json!({"prefix": "P", "applyToRole": "system"}),
             &json!({"system": [{"type": "text", "text": "s"}], "messages": []}),
-            Shape::Messages,
+            BodyShape::Messages,
             r#"{"system":[{"type":"text","text":"Ps"}],"messages":[]}"#,
         ),
-        (json!({"prefix": "P"}), &json!({"prompt": "a"}), Shape::Completions, r#"{"prompt":"Pa"}"#),
-        (json!({"prefix": "P"}), &json!({"input": "a"}), Shape::Responses, r#"{"input":"Pa"}"#),
+        (json!({"prefix": "P"}), &json!({"prompt": "a"}), BodyShape::Completions, r#"{"prompt":"Pa"}"#),
+        (json!({"prefix": "P"}), &json!({"input": "a"}), BodyShape::Responses, r#"{"input":"Pa"}"#),
         (
             json!({"prefix": "P", "applyToRole": "system"}),
             &json!({"input": "a"}),
-            Shape::Responses,
+            BodyShape::Responses,
             r#"{"input":"a","instructions":"P"}"#,
         ),
-        (json!({"prefix": "P"}), &json!({"input": "a"}), Shape::Embeddings, ""),
+        (json!({"prefix": "P"}), &json!({"input": "a"}), BodyShape::Embeddings, ""),
     ] {
         let judged = judge(&[one("addPrefix", &parameters)], request(body, shape));
         let found = only(&judged);
@@ -217,12 +217,12 @@ fn token(name: &str) -> String {
     tokens[name].as_str().unwrap_or_else(|| panic!("token {name}")).to_owned()
 }
 
-fn judged_token(parameters: &Value, token: &str, reply: &dyn Fn(&Ask) -> Answer) -> CheckResult {
+fn judged_token(parameters: &Value, token: &str, reply: &dyn Fn(&CheckQuery) -> CheckReply) -> CheckResult {
     let mut all = facts();
     if !token.is_empty() {
         all.headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
     }
-    let subject = Subject { facts: Arc::new(all), ..subject(chat("x")) };
+    let subject = GuardrailSubject { facts: Arc::new(all), ..subject(chat("x")) };
     only(&crate::fixture::run(&[one("jwt", parameters)], subject, reply))
 }
 
@@ -232,7 +232,7 @@ fn tokens_pass_only_when_all_of_them_is_sound() {
     let keys: Value = serde_json::from_str(KEY_SET).unwrap();
     let inline = json!({"jwks": keys});
     let strict = json!({"jwks": keys, "requiredClaims": ["sub"], "claimValues": {"scope": {"values": ["write"], "matchType": "contains"}}});
-    let never = |ask: &Ask| panic!("{ask:?}");
+    let never = |ask: &CheckQuery| panic!("{ask:?}");
     for (parameters, name, verdict) in [
         (&inline, "good", true),
         (&strict, "good", true),
@@ -269,22 +269,21 @@ fn tokens_pass_only_when_all_of_them_is_sound() {
 fn a_key_set_is_asked_for_again_once_and_its_absence_closes() {
     let published = json!({"jwksUri": "https://issuer.example/keys", "cacheMaxAge": 600});
     let found = judged_token(&published, &token("good"), &|ask| {
-        assert!(
-            matches!(ask, Ask::KeySet { uri, max_age_secs: 600, fresh: false } if uri == "https://issuer.example/keys")
-        );
-        Answer::Reply { status: 200, body: KEY_SET.into() }
+        let CheckQuery::KeySet { uri, max_age_secs: 600, fresh: false } = ask else { panic!("{ask:?}") };
+        assert_eq!(uri, "https://issuer.example/keys");
+        CheckReply::Reply { status: 200, body: KEY_SET.into() }
     });
     assert!(found.verdict);
-    let older = |ask: &Ask| match ask {
-        Ask::KeySet { fresh: false, .. } => Answer::Reply { status: 200, body: "{\"keys\":[]}".into() },
-        _ => Answer::Reply { status: 200, body: KEY_SET.into() },
+    let older = |ask: &CheckQuery| match ask {
+        CheckQuery::KeySet { fresh: false, .. } => CheckReply::Reply { status: 200, body: "{\"keys\":[]}".into() },
+        _ => CheckReply::Reply { status: 200, body: KEY_SET.into() },
     };
     assert!(judged_token(&published, &token("good"), &older).verdict, "the newer set has the key");
     assert!(!judged_token(&published, &token("unknown_kid"), &older).verdict, "asked again once only");
     for answer in [
-        Answer::Failed(Failure { kind: FailureKind::Unreachable, message: "no route".into() }),
-        Answer::Reply { status: 500, body: "".into() },
-        Answer::Reply { status: 200, body: "<html>".into() },
+        CheckReply::Failed(QueryFailure { kind: FailureKind::Unreachable, message: "no route".into() }),
+        CheckReply::Reply { status: 500, body: "".into() },
+        CheckReply::Reply { status: 200, body: "<html>".into() },
     ] {
         let open = json!({"jwksUri": "https://issuer.example/keys", "failOnError": false});
         let found = judged_token(&open, &token("good"), &|_| answer.clone());

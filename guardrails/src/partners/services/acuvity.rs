@@ -2,12 +2,12 @@
 //! stands in the token (<https://docs.acuvity.ai/>).
 
 use super::json_of;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::checks::selection;
 use crate::content::{Rewrite, Selection};
-use crate::outside::{Answer, Ask, Outgoing, REPLY, Sign};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::{Parameters, checked_address};
-use crate::partners::Credentials;
+use crate::partners::CheckCredentials;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderValue, Method, header};
@@ -33,7 +33,7 @@ struct Threshold {
 #[derive(Debug)]
 struct Acuvity {
     url: String,
-    credentials: Credentials,
+    credentials: CheckCredentials,
     thresholds: Vec<Threshold>,
     languages: Option<Vec<String>>,
     pii: Option<Vec<String>>,
@@ -43,7 +43,7 @@ struct Acuvity {
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn make(p: &Parameters<'_>, credentials: &CheckCredentials) -> Option<Box<dyn Judge>> {
     let mut thresholds = Vec::new();
     for (name, threshold, group) in FINDS.iter().copied() {
         let is_asked = p.flag(name, false);
@@ -131,7 +131,7 @@ impl Acuvity {
 }
 
 impl Judge for Acuvity {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
         }
@@ -149,7 +149,7 @@ impl Judge for Acuvity {
         };
         key.set_sensitive(true);
         let json = HeaderValue::from_static("application/json");
-        Step::Ask(vec![Ask::Call(Box::new(Outgoing {
+        JudgeStep::Ask(vec![CheckQuery::Call(Box::new(CheckRequest {
             method: Method::POST,
             url: self.url.clone(),
             headers: vec![(header::CONTENT_TYPE, json), (header::AUTHORIZATION, key)],
@@ -161,7 +161,7 @@ impl Judge for Acuvity {
         }))])
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let reply = match json_of(answers.first()) {
             Ok(reply) => reply,
             Err(error) => return error.into(),
@@ -181,7 +181,7 @@ impl Judge for Acuvity {
         let explanation = if found.is_empty() { "The service found nothing" } else { "The service found something" };
         let data = json!({"explanation": explanation, "found": found});
         let rewrite = (!texts.is_empty()).then_some(Rewrite::Texts(texts));
-        Outcome::rewriting(found.is_empty(), data, rewrite).into()
+        CheckOutcome::rewriting(found.is_empty(), data, rewrite).into()
     }
 
     fn rewrites(&self) -> bool {

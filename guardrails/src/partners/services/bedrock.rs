@@ -2,12 +2,12 @@
 //! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ApplyGuardrail.html>). The caller signs.
 
 use super::json_of;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::checks::selection;
 use crate::content::{Rewrite, Selection};
-use crate::outside::{Answer, Ask, Outgoing, REPLY, Sign};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
-use crate::partners::Credentials;
+use crate::partners::CheckCredentials;
 use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
 
@@ -17,13 +17,13 @@ const MOST_CALLS: usize = 32;
 struct BedrockGuardrails {
     url: String,
     region: String,
-    credentials: Credentials,
+    credentials: CheckCredentials,
     redacts: bool,
     timeout_ms: u32,
     selection: Selection,
 }
 
-pub(super) fn make(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn make(p: &Parameters<'_>, credentials: &CheckCredentials) -> Option<Box<dyn Judge>> {
     let piece = |key: &'static str| {
         let text = p.required_text(key);
         let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
@@ -83,7 +83,7 @@ fn masked(text: &str, assessments: &[Value]) -> String {
 }
 
 impl Judge for BedrockGuardrails {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         if let Some(why) = case.content.unreadable() {
             return CheckError::closed("UnreadableBody", format!("The body {why}")).into();
         }
@@ -98,7 +98,7 @@ impl Judge for BedrockGuardrails {
         let source = if case.is_input() { "INPUT" } else { "OUTPUT" };
         let ask = |at: &usize| {
             let body = json!({"source": source, "content": [{"text": {"text": &*case.content.parts()[*at].text}}]});
-            Ask::Call(Box::new(Outgoing {
+            CheckQuery::Call(Box::new(CheckRequest {
                 method: Method::POST,
                 url: self.url.clone(),
                 headers: vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],
@@ -113,10 +113,10 @@ impl Judge for BedrockGuardrails {
                 },
             }))
         };
-        Step::Ask(parts.iter().map(ask).collect())
+        JudgeStep::Ask(parts.iter().map(ask).collect())
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let (mut texts, mut told, mut verdict) = (Vec::new(), Vec::new(), true);
         for (at, answer) in self.parts(case).iter().zip(answers) {
             let reply = match json_of(Some(answer)) {
@@ -148,7 +148,7 @@ impl Judge for BedrockGuardrails {
             (true, true) => "The guardrail found nothing",
         };
         let rewrite = (!texts.is_empty()).then_some(Rewrite::Texts(texts));
-        Outcome::rewriting(verdict, json!({"explanation": explanation, "policies": told}), rewrite).into()
+        CheckOutcome::rewriting(verdict, json!({"explanation": explanation, "policies": told}), rewrite).into()
     }
 
     fn rewrites(&self) -> bool {

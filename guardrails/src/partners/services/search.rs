@@ -2,11 +2,13 @@
 //! message (<https://docs.exa.ai/reference/search>, <https://docs.tavily.com/documentation/api-reference/endpoint/search>).
 
 use super::json_of;
-use crate::check::{Case, CheckError, Judge, Outcome, Step};
-use crate::content::{Content, Kind, Node, Rewrite, Selection, Shape, Tape, quoted, splice, with_last_member};
-use crate::outside::{Answer, Ask, Outgoing, REPLY, Sign};
+use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
+use crate::content::{
+    BodyShape, Content, JsonKind, Rewrite, Selection, Tape, TapeNode, quoted, splice, with_last_member,
+};
+use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
-use crate::partners::Credentials;
+use crate::partners::CheckCredentials;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde_json::{Map, Value, json};
 
@@ -44,7 +46,7 @@ fn fences(p: &Parameters<'_>) -> (String, String) {
     (text("prefix", "\n<web_search_context>"), text("suffix", "\n</web_search_context>"))
 }
 
-pub(super) fn exa(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn exa(p: &Parameters<'_>, credentials: &CheckCredentials) -> Option<Box<dyn Judge>> {
     let mut body = Map::new();
     body.insert("numResults".into(), p.number("numResults", 10, 1..=100).into());
     for name in ["includeDomains", "excludeDomains", "includeText", "excludeText"] {
@@ -58,7 +60,7 @@ pub(super) fn exa(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<d
     Some(Box::new(Search { url, key, body, text_key: "text", prefix, suffix, timeout_ms }))
 }
 
-pub(super) fn tavily(p: &Parameters<'_>, credentials: &Credentials) -> Option<Box<dyn Judge>> {
+pub(super) fn tavily(p: &Parameters<'_>, credentials: &CheckCredentials) -> Option<Box<dyn Judge>> {
     let mut body = Map::new();
     body.insert("max_results".into(), p.number("maxResults", 5, 1..=20).into());
     for (name, sent) in [("includeDomains", "include_domains"), ("excludeDomains", "exclude_domains")] {
@@ -99,14 +101,15 @@ impl Search {
 fn told(content: &Content, text: &str) -> Option<String> {
     let body = std::str::from_utf8(content.body()).ok()?;
     let tape = Tape::parse(body).ok()?;
-    let root = tape.root().filter(|r| r.kind() == Kind::Object)?;
+    let root = tape.root().filter(|r| r.kind() == JsonKind::Object)?;
     let field = match content.shape() {
-        Shape::Messages => "system",
-        Shape::Responses => "instructions",
-        Shape::Chat => {
+        BodyShape::Messages => "system",
+        BodyShape::Responses => "instructions",
+        BodyShape::Chat => {
             let messages = root.get("messages")?;
-            let is_system =
-                |m: &Node<'_>| m.get("role").and_then(Node::text).is_some_and(|r| r == "system" || r == "developer");
+            let is_system = |m: &TapeNode<'_>| {
+                m.get("role").and_then(TapeNode::text).is_some_and(|r| r == "system" || r == "developer")
+            };
             return match messages.elements().find(is_system).and_then(|m| m.get("content")) {
                 Some(content) => behind(body, content, text),
                 None => {
@@ -125,10 +128,10 @@ fn told(content: &Content, text: &str) -> Option<String> {
     }
 }
 
-fn behind(body: &str, content: Node<'_>, text: &str) -> Option<String> {
+fn behind(body: &str, content: TapeNode<'_>, text: &str) -> Option<String> {
     match content.kind() {
-        Kind::Text => Some(splice(body, vec![(content.span(), quoted(&format!("{}{text}", content.text()?)))])),
-        Kind::Array => {
+        JsonKind::Text => Some(splice(body, vec![(content.span(), quoted(&format!("{}{text}", content.text()?)))])),
+        JsonKind::Array => {
             let at = content.span().end - 1;
             let comma = if content.elements().next().is_some() { "," } else { "" };
             Some(splice(body, vec![(at..at, format!("{comma}{{\"type\":\"text\",\"text\":{}}}", quoted(text)))]))
@@ -138,7 +141,7 @@ fn behind(body: &str, content: Node<'_>, text: &str) -> Option<String> {
 }
 
 impl Judge for Search {
-    fn judge(&self, case: &Case<'_>) -> Step {
+    fn judge(&self, case: &Case<'_>) -> JudgeStep {
         let query = case.content.joined(Selection::TEXT).into_iter().map(|j| j.text).next().unwrap_or_default();
         if query.trim().is_empty() {
             return CheckError::missing_text().into();
@@ -147,7 +150,7 @@ impl Judge for Search {
         body.insert("query".into(), Value::from(query));
         body.extend(self.body.clone());
         let json = HeaderValue::from_static("application/json");
-        Step::Ask(vec![Ask::Call(Box::new(Outgoing {
+        JudgeStep::Ask(vec![CheckQuery::Call(Box::new(CheckRequest {
             method: Method::POST,
             url: self.url.to_owned(),
             headers: vec![(header::CONTENT_TYPE, json), self.key.clone()],
@@ -159,7 +162,7 @@ impl Judge for Search {
         }))])
     }
 
-    fn read(&self, case: &Case<'_>, answers: &[Answer]) -> Step {
+    fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let reply = match json_of(answers.first()) {
             Ok(reply) => reply,
             Err(error) => return error.into(),
@@ -169,10 +172,10 @@ impl Judge for Search {
         };
         let data = json!({"explanation": format!("{} results were found", results.len()), "results": results.len()});
         if results.is_empty() {
-            return Outcome::new(true, data).into();
+            return CheckOutcome::new(true, data).into();
         }
         let rewrite = told(case.content, &self.found(results)).map(|body| Rewrite::Body(body.into()));
-        Outcome::rewriting(true, data, rewrite).into()
+        CheckOutcome::rewriting(true, data, rewrite).into()
     }
 
     fn rewrites(&self) -> bool {

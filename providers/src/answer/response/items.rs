@@ -4,15 +4,15 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct OpenItem {
     pub(super) id: String,
-    pub(super) body: Body,
+    pub(super) body: OpenItemBody,
 }
 
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum OpenItemBody {
     Message {
-        parts: Vec<Part>,
+        parts: Vec<OpenItemPart>,
     },
     Reasoning {
         block: u64,
@@ -30,7 +30,7 @@ pub(super) enum Body {
 
 /// Content of a message.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct OpenItemPart {
     /// The provider's number of the block it stands for.
     pub(super) block: u64,
     pub(super) refusal: bool,
@@ -39,7 +39,7 @@ pub(super) struct Part {
     pub(super) logprobs: Vec<Value>,
 }
 
-impl Part {
+impl OpenItemPart {
     pub(super) fn shown(&self) -> Value {
         if self.refusal {
             return json!({ "type": "refusal", "refusal": self.text });
@@ -50,7 +50,7 @@ impl Part {
     }
 }
 
-impl Body {
+impl OpenItemBody {
     pub(super) fn prefix(&self) -> &'static str {
         match self {
             Self::Message { .. } => "msg",
@@ -60,11 +60,11 @@ impl Body {
     }
 }
 
-impl Item {
+impl OpenItem {
     /// A call whose arguments are not whole JSON yet, while another one begins.
     pub(super) fn grows(&self) -> bool {
         match &self.body {
-            Body::Call { arguments, .. } => serde_json::from_str::<&RawValue>(arguments).is_err(),
+            OpenItemBody::Call { arguments, .. } => serde_json::from_str::<&RawValue>(arguments).is_err(),
             _ => false,
         }
     }
@@ -73,11 +73,11 @@ impl Item {
     pub(super) fn shown(&self, growing: bool) -> Value {
         let status = if growing { "in_progress" } else { "completed" };
         match &self.body {
-            Body::Message { parts } => {
-                let content: Vec<Value> = parts.iter().map(Part::shown).collect();
+            OpenItemBody::Message { parts } => {
+                let content: Vec<Value> = parts.iter().map(OpenItemPart::shown).collect();
                 json!({ "id": self.id, "type": "message", "role": "assistant", "status": status, "content": content })
             }
-            Body::Reasoning { text, encrypted, .. } => {
+            OpenItemBody::Reasoning { text, encrypted, .. } => {
                 let summary =
                     if text.is_empty() { json!([]) } else { json!([{ "type": "summary_text", "text": text }]) };
                 let mut item = json!({ "id": self.id, "type": "reasoning", "summary": summary });
@@ -86,7 +86,7 @@ impl Item {
                 }
                 item
             }
-            Body::Call { call_id, name, arguments, .. } => json!({
+            OpenItemBody::Call { call_id, name, arguments, .. } => json!({
                 "id": self.id, "type": "function_call", "status": status,
                 "call_id": call_id, "name": name, "arguments": arguments,
             }),

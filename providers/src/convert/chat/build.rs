@@ -2,8 +2,8 @@
 
 use super::{Adjusted, ChatForm};
 use crate::adapter::Call;
-use crate::opaque::{self, Kind, Opened};
-use crate::wire::Text;
+use crate::opaque::{self, OpaqueKind, Opened};
+use crate::wire::JsonStr;
 use crate::wire::tree::Tree;
 use gateway_domain::{Fault, FaultKind};
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ pub(super) fn text<'a>(text: Cow<'a, str>) -> Tree<'a> {
     Tree::map([("type", Tree::text("text")), ("text", Tree::Text(text))])
 }
 
-pub(super) fn image<'a>(url: Cow<'a, str>, detail: Option<Text<'a>>) -> Tree<'a> {
+pub(super) fn image<'a>(url: Cow<'a, str>, detail: Option<JsonStr<'a>>) -> Tree<'a> {
     let url = Tree::map([("url", Tree::Text(url))]).with("detail", detail.map(|d| Tree::Text(d.0)));
     Tree::map([("type", Tree::text("image_url")), ("image_url", url)])
 }
@@ -29,10 +29,10 @@ pub(super) fn file<'a>(key: &'static str, data: Cow<'a, str>, name: Option<Cow<'
 
 /// The parts of one message: a lone text becomes a string, which every server reads.
 #[derive(Debug, Default)]
-pub(super) struct Parts<'a>(pub(super) Vec<Part<'a>>);
+pub(super) struct Parts<'a>(pub(super) Vec<BuiltPart<'a>>);
 
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct BuiltPart<'a> {
     /// The text, when it is nothing but text.
     pub(super) text: Option<Cow<'a, str>>,
     pub(super) tree: Option<Tree<'a>>,
@@ -41,11 +41,11 @@ pub(super) struct Part<'a> {
 
 impl<'a> Parts<'a> {
     pub(super) fn push_text(&mut self, text: Cow<'a, str>, cache_control: Option<&'a RawValue>) {
-        self.0.push(Part { text: Some(text), tree: None, cache_control });
+        self.0.push(BuiltPart { text: Some(text), tree: None, cache_control });
     }
 
     pub(super) fn push(&mut self, tree: Tree<'a>, cache_control: Option<&'a RawValue>) {
-        self.0.push(Part { text: None, tree: Some(tree), cache_control });
+        self.0.push(BuiltPart { text: None, tree: Some(tree), cache_control });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,12 +71,12 @@ impl<'a> Parts<'a> {
                 let texts: Vec<Cow<'a, str>> = all.into_iter().filter_map(|part| part.text).collect();
                 Some(Tree::text(texts.join("\n")))
             }
-            _ => Some(Tree::List(all.into_iter().filter_map(Part::whole).collect())),
+            _ => Some(Tree::List(all.into_iter().filter_map(BuiltPart::whole).collect())),
         }
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> BuiltPart<'a> {
     fn whole(self) -> Option<Tree<'a>> {
         let tree = self.tree.or_else(|| self.text.map(text))?;
         Some(tree.with("cache_control", self.cache_control.map(Tree::Raw)))
@@ -85,7 +85,7 @@ impl<'a> Part<'a> {
 
 /// An earlier answer in the making.
 #[derive(Debug, Default)]
-pub(super) struct Answer<'a> {
+pub(super) struct AssistantMessageBuilder<'a> {
     pub(super) parts: Parts<'a>,
     pub(super) refusal: Option<Cow<'a, str>>,
     calls: Vec<Tree<'a>>,
@@ -104,7 +104,7 @@ pub(super) struct EarlierReasoning<'a> {
     pub(super) field: &'static str,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AssistantMessageBuilder<'a> {
     pub(super) fn is_empty(&self) -> bool {
         let silent = self.parts.is_empty() && self.refusal.is_none();
         silent && self.calls.is_empty() && self.blocks.is_empty() && self.reasoning.is_empty()
@@ -152,11 +152,11 @@ impl<'a> Answer<'a> {
             ])
         };
         match opaque.map(|opaque| opaque::open(call.origin, opaque)) {
-            Some(Opened::Own(Kind::Call, signature)) => self.call_signature = Some(signature),
-            Some(Opened::Own(Kind::Redacted, data)) => {
+            Some(Opened::Own(OpaqueKind::Call, signature)) => self.call_signature = Some(signature),
+            Some(Opened::Own(OpaqueKind::Redacted, data)) => {
                 self.blocks.push(Tree::map([("type", Tree::text("redacted_thinking")), ("data", Tree::Text(data))]));
             }
-            Some(Opened::Own(Kind::Signature, signature) | Opened::Bare(signature)) if !signature.is_empty() => {
+            Some(Opened::Own(OpaqueKind::Signature, signature) | Opened::Bare(signature)) if !signature.is_empty() => {
                 self.blocks.push(thinking(said, signature));
             }
             Some(Opened::Foreign) => adjusted.note(field),
@@ -175,7 +175,7 @@ impl<'a> Answer<'a> {
             return adjusted.note("messages.redacted_thinking");
         }
         match opaque::open(call.origin, data) {
-            Opened::Own(Kind::Call, signature) => self.call_signature = Some(signature),
+            Opened::Own(OpaqueKind::Call, signature) => self.call_signature = Some(signature),
             Opened::Own(_, data) | Opened::Bare(data) => {
                 self.blocks.push(Tree::map([("type", Tree::text("redacted_thinking")), ("data", Tree::Text(data))]));
             }
@@ -232,7 +232,7 @@ pub(super) fn finish(
     model: Option<Cow<'_, str>>,
     members: Vec<(&'static str, Tree<'_>)>,
     adjusted: Adjusted,
-) -> Result<super::Asked<'static>, Fault> {
+) -> Result<super::ChatRequestBody<'static>, Fault> {
     let internal = |e: serde_json::Error| Fault::new(FaultKind::Internal, e.to_string());
     let model = call.model.map(Cow::Borrowed).or(model);
     let rest = serde_json::to_vec(&Tree::Map(members)).map_err(internal)?;
@@ -245,5 +245,5 @@ pub(super) fn finish(
             ([head, model.as_bytes(), b",", &rest[1..]].concat(), Some(span))
         }
     };
-    Ok(super::Asked { body: Cow::Owned(body.into()), model_span, adjusted: adjusted.0 })
+    Ok(super::ChatRequestBody { body: Cow::Owned(body.into()), model_span, adjusted: adjusted.0 })
 }

@@ -2,22 +2,23 @@
 
 mod blocks;
 
-use super::build::{self, Answer, EarlierReasoning, Parts};
-use super::{Adjusted, Asked, ChatForm, refused};
+use super::build::{self, AssistantMessageBuilder, EarlierReasoning, Parts};
+use super::{Adjusted, ChatForm, ChatRequestBody, refused};
 use crate::adapter::Call;
 use crate::wire::tree::Tree;
-use crate::wire::{Text, speaks};
-use blocks::Block;
+use crate::wire::{JsonStr, speaks};
+use blocks::InboundMessagesBlock;
 use gateway_domain::{Fault, FaultKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Request<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesRequest<'a> {
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    messages: Vec<Turn<'a>>,
+    messages: Vec<InboundMessagesTurn<'a>>,
     #[serde(borrow)]
     system: Option<&'a RawValue>,
     max_tokens: Option<u64>,
@@ -32,16 +33,16 @@ struct Request<'a> {
     #[serde(borrow)]
     tools: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
-    tool_choice: Option<ToolChoice<'a>>,
+    tool_choice: Option<InboundMessagesToolChoice<'a>>,
     #[serde(borrow)]
     thinking: Option<&'a RawValue>,
     #[serde(borrow)]
-    output_config: Option<OutputConfig<'a>>,
+    output_config: Option<InboundMessagesOutputConfig<'a>>,
     /// Where the value of `output_config.format` stood before it moved.
     #[serde(borrow)]
-    output_format: Option<Format<'a>>,
+    output_format: Option<InboundMessagesFormat<'a>>,
     #[serde(borrow)]
-    metadata: Option<Metadata<'a>>,
+    metadata: Option<InboundMessagesMetadata<'a>>,
     stream: Option<bool>,
 
     #[serde(borrow)]
@@ -75,50 +76,56 @@ struct Request<'a> {
 }
 
 #[derive(Deserialize)]
-struct Turn<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesTurn<'a> {
     #[serde(borrow)]
-    role: Text<'a>,
+    role: JsonStr<'a>,
     #[serde(borrow)]
     content: &'a RawValue,
 }
 
 #[derive(Deserialize)]
-struct ToolChoice<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesToolChoice<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     disable_parallel_tool_use: Option<bool>,
 }
 
 #[derive(Deserialize)]
-struct OutputConfig<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesOutputConfig<'a> {
     #[serde(borrow)]
-    effort: Option<Text<'a>>,
+    effort: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    format: Option<Format<'a>>,
+    format: Option<InboundMessagesFormat<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Format<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesFormat<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
     schema: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Metadata<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesMetadata<'a> {
     #[serde(borrow)]
-    user_id: Option<Text<'a>>,
+    user_id: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Tool<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesTool<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     #[serde(borrow)]
     description: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -128,8 +135,8 @@ struct Tool<'a> {
     cache_control: Option<&'a RawValue>,
 }
 
-pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
-    let ask: Request<'_> = serde_json::from_slice(call.body)
+pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<ChatRequestBody<'c>, Fault> {
+    let ask: InboundMessagesRequest<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Messages request: {e}")))?;
     refuse_what_only_anthropic_does(&ask)?;
     let mut adjusted = Adjusted::default();
@@ -150,7 +157,7 @@ pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, 
     build::finish(call, ask.model.map(|m| m.0), out, adjusted)
 }
 
-fn refuse_what_only_anthropic_does(ask: &Request<'_>) -> Result<(), Fault> {
+fn refuse_what_only_anthropic_does(ask: &InboundMessagesRequest<'_>) -> Result<(), Fault> {
     if speaks(ask.thread) {
         return Err(unthreaded());
     }
@@ -170,13 +177,13 @@ pub(crate) fn unthreaded() -> Fault {
     refused("thread", why).code("thread_unsupported_request")
 }
 
-fn system<'a>(ask: &Request<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
+fn system<'a>(ask: &InboundMessagesRequest<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
     let Some(raw) = ask.system.filter(|raw| speaks(Some(raw))) else { return Ok(None) };
     told(blocks::of(raw, "system")?, room, "system")
 }
 
 /// A message of the system: text alone.
-fn told<'a>(blocks: Vec<Block<'a>>, room: ChatForm, place: &str) -> Result<Option<Tree<'a>>, Fault> {
+fn told<'a>(blocks: Vec<InboundMessagesBlock<'a>>, room: ChatForm, place: &str) -> Result<Option<Tree<'a>>, Fault> {
     let mut parts = Parts::default();
     for (j, block) in blocks.into_iter().enumerate() {
         let text = block.text.filter(|_| &*block.kind.0 == "text");
@@ -189,7 +196,7 @@ fn told<'a>(blocks: Vec<Block<'a>>, room: ChatForm, place: &str) -> Result<Optio
 
 /// A turn of the user: results of tools first, as chat wants them right behind their calls.
 fn asked<'a>(
-    all: Vec<Block<'a>>,
+    all: Vec<InboundMessagesBlock<'a>>,
     room: ChatForm,
     place: &str,
     adjusted: &mut Adjusted,
@@ -218,12 +225,12 @@ fn asked<'a>(
 }
 
 fn answered<'a>(
-    all: Vec<Block<'a>>,
+    all: Vec<InboundMessagesBlock<'a>>,
     to: (&Call<'_>, ChatForm),
     place: &str,
     adjusted: &mut Adjusted,
 ) -> Result<Option<Tree<'a>>, Fault> {
-    let mut answer = Answer::default();
+    let mut answer = AssistantMessageBuilder::default();
     for (j, block) in all.into_iter().enumerate() {
         let at = |rest: &str| format!("{place}[{j}]{rest}");
         let cache_control = block.cache_control.filter(|_| to.1 == ChatForm::Extended);
@@ -259,7 +266,7 @@ fn answered<'a>(
 }
 
 fn settings<'a>(
-    ask: &Request<'a>,
+    ask: &InboundMessagesRequest<'a>,
     room: ChatForm,
     out: &mut Vec<(&'static str, Tree<'a>)>,
     adjusted: &mut Adjusted,
@@ -307,11 +314,11 @@ fn settings<'a>(
     Ok(())
 }
 
-fn tools<'a>(ask: &Request<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
+fn tools<'a>(ask: &InboundMessagesRequest<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
     let mut all = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
         let at = |rest: &str| format!("tools[{i}]{rest}");
-        let tool: Tool<'a> =
+        let tool: InboundMessagesTool<'a> =
             serde_json::from_str(raw.get()).map_err(|e| refused(at(""), format!("is no tool: {e}")))?;
         if tool.kind.as_ref().is_some_and(|kind| kind.0 != "custom") {
             return Err(refused(at(".type"), "is a tool that only Anthropic runs; other providers take custom tools"));
@@ -328,7 +335,7 @@ fn tools<'a>(ask: &Request<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Faul
     Ok((!all.is_empty()).then_some(Tree::List(all)))
 }
 
-fn chosen<'a>(choice: &ToolChoice<'a>) -> Result<Tree<'a>, Fault> {
+fn chosen<'a>(choice: &InboundMessagesToolChoice<'a>) -> Result<Tree<'a>, Fault> {
     Ok(match &*choice.kind.0 {
         "auto" => Tree::text("auto"),
         "none" => Tree::text("none"),
@@ -342,7 +349,7 @@ fn chosen<'a>(choice: &ToolChoice<'a>) -> Result<Tree<'a>, Fault> {
     })
 }
 
-fn schema<'a>(format: &Format<'a>) -> Result<Tree<'a>, Fault> {
+fn schema<'a>(format: &InboundMessagesFormat<'a>) -> Result<Tree<'a>, Fault> {
     let schema = format.schema.filter(|_| &*format.kind.0 == "json_schema");
     let schema = schema.ok_or_else(|| refused("output_config.format", "must be of type json_schema, with a schema"))?;
     // Anthropic's is always held to, and has no name.

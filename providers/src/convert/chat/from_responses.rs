@@ -3,18 +3,19 @@
 mod items;
 
 use super::build;
-use super::{Adjusted, Asked, ChatForm, refused};
+use super::{Adjusted, ChatForm, ChatRequestBody, refused};
 use crate::adapter::Call;
 use crate::wire::tree::Tree;
-use crate::wire::{Text, speaks};
+use crate::wire::{JsonStr, speaks};
 use gateway_domain::{Fault, FaultKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 #[derive(Deserialize)]
-struct Request<'a> {
+#[serde(expecting = "an object")]
+struct ResponsesRequest<'a> {
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -24,13 +25,13 @@ struct Request<'a> {
     #[serde(borrow)]
     text: Option<TextConfig<'a>>,
     #[serde(borrow)]
-    reasoning: Option<Reasoning<'a>>,
+    reasoning: Option<ResponsesReasoning<'a>>,
     #[serde(borrow)]
     tools: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     tool_choice: Option<&'a RawValue>,
     #[serde(borrow)]
-    include: Option<Vec<Text<'a>>>,
+    include: Option<Vec<JsonStr<'a>>>,
     #[serde(borrow)]
     top_logprobs: Option<&'a RawValue>,
     stream: Option<bool>,
@@ -92,15 +93,16 @@ struct Request<'a> {
 #[derive(Deserialize)]
 struct TextConfig<'a> {
     #[serde(borrow)]
-    format: Option<Format<'a>>,
+    format: Option<ResponsesTextFormat<'a>>,
     #[serde(borrow)]
     verbosity: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Format<'a> {
+#[serde(expecting = "an object")]
+struct ResponsesTextFormat<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -112,17 +114,19 @@ struct Format<'a> {
 }
 
 #[derive(Deserialize)]
-struct Reasoning<'a> {
+#[serde(expecting = "an object")]
+struct ResponsesReasoning<'a> {
     #[serde(borrow)]
     effort: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Tool<'a> {
+#[serde(expecting = "an object")]
+struct ResponsesTool<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     #[serde(borrow)]
     description: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -131,15 +135,15 @@ struct Tool<'a> {
 }
 
 #[derive(Deserialize)]
-struct Chosen<'a> {
+struct ResponsesToolChoice<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
 }
 
-pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, Fault> {
-    let ask: Request<'_> = serde_json::from_slice(call.body)
+pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<ChatRequestBody<'c>, Fault> {
+    let ask: ResponsesRequest<'_> = serde_json::from_slice(call.body)
         .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no Responses request: {e}")))?;
     refuse_what_is_kept(&ask, call.keeps.is_some())?;
     let mut adjusted = Adjusted::default();
@@ -159,7 +163,7 @@ pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<Asked<'c>, 
 }
 
 /// `keeps`: the gateway keeps responses of its own making; what it found of them stands in the input by now.
-fn refuse_what_is_kept(ask: &Request<'_>, keeps: bool) -> Result<(), Fault> {
+fn refuse_what_is_kept(ask: &ResponsesRequest<'_>, keeps: bool) -> Result<(), Fault> {
     let rule = "needs a provider with the Responses API of its own: send the whole conversation in `input`, with `store: false`";
     if keeps && speaks(ask.previous_response_id) {
         let rule = "names no response that is kept, or is kept any more: send the whole conversation in `input`, with `store: false`";
@@ -179,7 +183,7 @@ fn refuse_what_is_kept(ask: &Request<'_>, keeps: bool) -> Result<(), Fault> {
 }
 
 fn settings<'a>(
-    ask: &Request<'a>,
+    ask: &ResponsesRequest<'a>,
     room: ChatForm,
     out: &mut Vec<(&'static str, Tree<'a>)>,
     adjusted: &mut Adjusted,
@@ -228,11 +232,11 @@ fn settings<'a>(
     Ok(())
 }
 
-fn tools<'a>(ask: &Request<'a>) -> Result<Option<Tree<'a>>, Fault> {
+fn tools<'a>(ask: &ResponsesRequest<'a>) -> Result<Option<Tree<'a>>, Fault> {
     let mut all = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
         let at = |rest: &str| format!("tools[{i}]{rest}");
-        let tool: Tool<'a> =
+        let tool: ResponsesTool<'a> =
             serde_json::from_str(raw.get()).map_err(|e| refused(at(""), format!("is no tool: {e}")))?;
         if &*tool.kind.0 != "function" {
             let why = format!("must be function: {} needs a provider with the Responses API of its own", tool.kind.0);
@@ -255,7 +259,7 @@ fn chosen(raw: &RawValue) -> Result<Option<Tree<'_>>, Fault> {
     if raw.get().starts_with('"') {
         return Ok(Some(Tree::Raw(raw)));
     }
-    let chosen: Option<Chosen<'_>> = serde_json::from_str(raw.get()).ok();
+    let chosen: Option<ResponsesToolChoice<'_>> = serde_json::from_str(raw.get()).ok();
     let name = chosen.filter(|c| c.kind.0 == "function").and_then(|c| c.name);
     let rule = "must be none, auto, required or {\"type\":\"function\",\"name\":…}";
     let name = name.ok_or_else(|| refused("tool_choice", rule))?;
@@ -263,7 +267,7 @@ fn chosen(raw: &RawValue) -> Result<Option<Tree<'_>>, Fault> {
     Ok(Some(Tree::map([("type", Tree::text("function")), ("function", function)])))
 }
 
-fn format<'a>(format: &Format<'a>) -> Result<Option<Tree<'a>>, Fault> {
+fn format<'a>(format: &ResponsesTextFormat<'a>) -> Result<Option<Tree<'a>>, Fault> {
     Ok(match &*format.kind.0 {
         "text" => None,
         "json_object" => Some(Tree::map([("type", Tree::text("json_object"))])),

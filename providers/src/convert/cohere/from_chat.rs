@@ -3,23 +3,25 @@
 
 mod turns;
 
-use crate::convert::asked::{self, Adjusted, Translated, refused};
-use crate::wire::cohere::{CohereResponseFormat, Function, Own, Request, Thinking, Tool};
-use crate::wire::{Text, chat, read};
+use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
+use crate::wire::cohere::{
+    CohereExtensions, CohereFunction, CohereRequest, CohereResponseFormat, CohereThinking, CohereTool,
+};
+use crate::wire::{JsonStr, chat, read};
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translated, Fault> {
-    let ask: chat::Request<'_> = asked::parsed(body)?;
-    let own: Own<'_> = asked::parsed(body)?;
+pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<TranslatedBody, Fault> {
+    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
+    let own: CohereExtensions<'_> = asked::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
     let (tools, strict_tools) = tools(&ask, &mut adjusted)?;
     let (tools, tool_choice) = choice(&ask, tools)?;
-    let out = Request {
+    let out = CohereRequest {
         model,
         messages: turns::turns(&ask.messages, &mut adjusted)?,
         stream,
@@ -38,10 +40,10 @@ pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
         thinking: thinking(&ask, model, &mut adjusted),
         own,
     };
-    Translated::of(&out, adjusted)
+    TranslatedBody::of(&out, adjusted)
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
     asked::refuse_choices(ask, "Cohere")?;
     asked::refuse_untranslatable(ask, "Cohere")?;
     let fields = [
@@ -54,7 +56,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
     asked::refuse_spoken(&fields, "Cohere")
 }
 
-fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
@@ -76,14 +78,14 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
 }
 
 /// The tools, and whether any of them is to be held to its schema: Cohere knows that for all or none.
-fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<(Vec<Tool<'a>>, bool), Fault> {
+fn tools<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Result<(Vec<CohereTool<'a>>, bool), Fault> {
     let (mut out, mut strict) = (Vec::new(), false);
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
         let function = asked::function(raw, i, adjusted)?;
         strict |= function.strict == Some(true);
-        out.push(Tool {
+        out.push(CohereTool {
             kind: "function",
-            function: Function {
+            function: CohereFunction {
                 name: function.name.0,
                 description: function.description.map(|d| d.0),
                 parameters: function.parameters.map_or_else(no_parameters, Cow::Borrowed),
@@ -100,7 +102,10 @@ fn no_parameters<'a>() -> Cow<'a, RawValue> {
 }
 
 /// One named tool is forced by offering only that one.
-fn choice<'a>(ask: &chat::Request<'a>, tools: Vec<Tool<'a>>) -> Result<(Vec<Tool<'a>>, Option<&'static str>), Fault> {
+fn choice<'a>(
+    ask: &chat::ChatRequest<'a>,
+    tools: Vec<CohereTool<'a>>,
+) -> Result<(Vec<CohereTool<'a>>, Option<&'static str>), Fault> {
     let Some(wanted) = ask.tool_choice.filter(|_| !tools.is_empty()) else { return Ok((tools, None)) };
     match wanted.get() {
         "null" | "\"auto\"" => return Ok((tools, None)),
@@ -109,14 +114,14 @@ fn choice<'a>(ask: &chat::Request<'a>, tools: Vec<Tool<'a>>) -> Result<(Vec<Tool
         _ => {}
     }
     let name = asked::chosen(wanted.get())?;
-    let only: Vec<Tool<'a>> = tools.into_iter().filter(|t| t.function.name == name).collect();
+    let only: Vec<CohereTool<'a>> = tools.into_iter().filter(|t| t.function.name == name).collect();
     if only.is_empty() {
         return Err(refused("tool_choice.function.name", "names none of the tools"));
     }
     Ok((only, Some("REQUIRED")))
 }
 
-fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<CohereResponseFormat<'a>>, Fault> {
+fn format<'a>(ask: &chat::ChatRequest<'a>) -> Result<Option<CohereResponseFormat<'a>>, Fault> {
     let Some(wanted) = &ask.response_format else { return Ok(None) };
     let json_schema = match &*wanted.kind.0 {
         "text" => return Ok(None),
@@ -128,21 +133,21 @@ fn format<'a>(ask: &chat::Request<'a>) -> Result<Option<CohereResponseFormat<'a>
 }
 
 #[derive(Deserialize)]
-struct Budget<'a> {
+struct CohereThinkingBudget<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     budget_tokens: Option<u64>,
 }
 
 /// Models that reason do so unless told not to; the others answer 400 to the field.
-fn thinking(ask: &chat::Request<'_>, model: &str, adjusted: &mut Adjusted) -> Option<Thinking> {
-    let asked = ask.thinking.and_then(|raw| read::<Budget<'_>>(raw.get().as_bytes()));
+fn thinking(ask: &chat::ChatRequest<'_>, model: &str, adjusted: &mut Adjusted) -> Option<CohereThinking> {
+    let asked = ask.thinking.and_then(|raw| read::<CohereThinkingBudget<'_>>(raw.get().as_bytes()));
     let effort = ask.reasoning_effort.as_ref().map(|e| &*e.0);
     let wanted = match (&asked, effort) {
-        (Some(budget), _) if budget.kind.0 == "disabled" => Thinking { kind: "disabled", token_budget: None },
-        (Some(budget), _) => Thinking { kind: "enabled", token_budget: budget.budget_tokens },
-        (None, Some("none")) => Thinking { kind: "disabled", token_budget: None },
-        (None, Some(_)) => Thinking { kind: "enabled", token_budget: None },
+        (Some(budget), _) if budget.kind.0 == "disabled" => CohereThinking { kind: "disabled", token_budget: None },
+        (Some(budget), _) => CohereThinking { kind: "enabled", token_budget: budget.budget_tokens },
+        (None, Some("none")) => CohereThinking { kind: "disabled", token_budget: None },
+        (None, Some(_)) => CohereThinking { kind: "enabled", token_budget: None },
         (None, None) => return None,
     };
     if model.contains("reasoning") {

@@ -8,10 +8,12 @@ mod tools;
 mod turns;
 
 use super::maker::Maker;
-use crate::convert::asked::{self, Adjusted, Translated, refused};
+use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
 use crate::promised_json;
-use crate::wire::converse::{Block, Inference, OutputConfig, Request, Schema, Structure, TextFormat, Typed};
-use crate::wire::{Text, chat, speaks};
+use crate::wire::converse::{
+    ConverseBlock, ConverseOutputConfig, ConverseRequest, Inference, Schema, Structure, TextFormat, Typed,
+};
+use crate::wire::{JsonStr, chat, speaks};
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,7 +21,8 @@ use std::borrow::Cow;
 
 /// Converse's own fields, which clients of gateways send beside their dialect's, in either spelling.
 #[derive(Default, Deserialize)]
-struct Own<'a> {
+#[serde(expecting = "an object")]
+struct ConverseExtensions<'a> {
     #[serde(borrow, rename = "guardrailConfig", alias = "guardrail_config")]
     guardrail: Option<&'a RawValue>,
     #[serde(borrow, rename = "performanceConfig", alias = "performance_config")]
@@ -41,11 +44,11 @@ struct Own<'a> {
 #[derive(Deserialize)]
 struct Formatted<'a> {
     #[serde(borrow)]
-    response_format: Option<Format<'a>>,
+    response_format: Option<DescribedFormat<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Format<'a> {
+struct DescribedFormat<'a> {
     #[serde(borrow)]
     json_schema: Option<Described<'a>>,
 }
@@ -53,9 +56,9 @@ struct Format<'a> {
 #[derive(Deserialize)]
 struct Described<'a> {
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    description: Option<Text<'a>>,
+    description: Option<JsonStr<'a>>,
 }
 
 /// What is asked of whom.
@@ -70,14 +73,14 @@ pub(crate) struct Wish<'a> {
     pub(crate) origin: u64,
 }
 
-pub(crate) fn request(wish: Wish<'_>) -> Result<Translated, Fault> {
+pub(crate) fn request(wish: Wish<'_>) -> Result<TranslatedBody, Fault> {
     let mut adjusted = Adjusted::default();
     let out = made(wish, &mut adjusted)?;
-    Translated::of(&out, adjusted)
+    TranslatedBody::of(&out, adjusted)
 }
 
 /// The parts of a request that count as its prompt, as `CountTokens` wants them.
-pub(crate) fn prompt(wish: Wish<'_>) -> Result<Translated, Fault> {
+pub(crate) fn prompt(wish: Wish<'_>) -> Result<TranslatedBody, Fault> {
     let mut adjusted = Adjusted::default();
     let made = made(wish, &mut adjusted)?;
     let mut counted = serde_json::json!({ "messages": made.messages });
@@ -90,18 +93,18 @@ pub(crate) fn prompt(wish: Wish<'_>) -> Result<Translated, Fault> {
     if let Some(fields) = made.additional_model_request_fields {
         counted["additionalModelRequestFields"] = fields.into();
     }
-    Translated::of(&serde_json::json!({ "input": { "converse": counted } }), adjusted)
+    TranslatedBody::of(&serde_json::json!({ "input": { "converse": counted } }), adjusted)
 }
 
-fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Fault> {
-    let ask: chat::Request<'a> = asked::parsed(wish.body)?;
-    let own: Own<'a> = asked::parsed(wish.original)?;
+fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<ConverseRequest<'a>, Fault> {
+    let ask: chat::ChatRequest<'a> = asked::parsed(wish.body)?;
+    let own: ConverseExtensions<'a> = asked::parsed(wish.original)?;
     refuse_untranslatable(&ask)?;
     note_dropped(&ask, adjusted);
     let mut conversation = turns::conversation(&ask.messages, wish.origin, adjusted)?;
     if asked::wants_any_json(&ask) {
         adjusted.note("response_format");
-        conversation.system.push(Block::Text(promised_json::INSTRUCTION.into()));
+        conversation.system.push(ConverseBlock::Text(promised_json::INSTRUCTION.into()));
     }
     let plan = fields::plan(&ask, &own, wish.maker, conversation.bare_tool_turn, adjusted)?;
     let tools = tools::config(&ask, wish.maker, &conversation, adjusted)?;
@@ -109,7 +112,7 @@ fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Faul
     for (key, value) in tools.additional {
         additional.entry(key).or_insert(value);
     }
-    Ok(Request {
+    Ok(ConverseRequest {
         messages: conversation.turns,
         system: conversation.system,
         inference_config: Some(plan.inference).filter(Inference::says),
@@ -125,7 +128,7 @@ fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<Request<'a>, Faul
     })
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
     asked::refuse_choices(ask, "Bedrock")?;
     asked::refuse_untranslatable(ask, "Bedrock")?;
     let fields = [
@@ -137,7 +140,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
     asked::refuse_spoken(&fields, "Bedrock")
 }
 
-fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
         ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
@@ -158,7 +161,7 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
     adjusted.note_people(ask);
 }
 
-fn output<'a>(ask: &chat::Request<'a>, body: &'a [u8]) -> Result<Option<OutputConfig<'a>>, Fault> {
+fn output<'a>(ask: &chat::ChatRequest<'a>, body: &'a [u8]) -> Result<Option<ConverseOutputConfig<'a>>, Fault> {
     let Some(wanted) = &ask.response_format else { return Ok(None) };
     match &*wanted.kind.0 {
         "text" => return Ok(None),
@@ -172,12 +175,12 @@ fn output<'a>(ask: &chat::Request<'a>, body: &'a [u8]) -> Result<Option<OutputCo
     let (name, description) = described.map_or((None, None), |d| (d.name, d.description));
     let json_schema = Schema { schema: schema.get(), name: name.map(|n| n.0), description: description.map(|d| d.0) };
     let text_format = TextFormat { kind: "json_schema", structure: Structure { json_schema } };
-    Ok(Some(OutputConfig { text_format }))
+    Ok(Some(ConverseOutputConfig { text_format }))
 }
 
 /// Both are pairs that the provider keeps with the call; Bedrock takes fewer characters
 /// (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>, `requestMetadata`).
-fn metadata<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Option<&'a RawValue> {
+fn metadata<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Option<&'a RawValue> {
     let raw = ask.metadata.filter(|raw| speaks(Some(raw)))?;
     let fits = |text: &str| {
         let known = |c: char| c.is_ascii_alphanumeric() || c.is_whitespace() || ":_@$#=/+,-.".contains(c);
@@ -191,7 +194,7 @@ fn metadata<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Option<&'a 
     fitting.then_some(raw)
 }
 
-fn tier<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Option<Typed<'a>> {
+fn tier<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Option<Typed<'a>> {
     let tier = ask.service_tier.as_ref()?;
     match &*tier.0 {
         "auto" => None,

@@ -6,9 +6,9 @@ mod thinking;
 mod tools;
 mod turns;
 
-use crate::convert::asked::{self, Adjusted, Translated, refused};
+use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
 use crate::wire::chat;
-use crate::wire::gemini::{GenerationConfig, Request};
+use crate::wire::gemini::{GeminiRequest, GenerationConfig};
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -25,14 +25,14 @@ struct Extras<'a> {
 
 /// `model` is what is asked for, without `models/` or a publisher: what it takes depends on its generation.
 /// `origin` is [`crate::Call::origin`].
-pub(crate) fn request(body: &[u8], model: &str, origin: u64) -> Result<Translated, Fault> {
-    let ask: chat::Request<'_> = asked::parsed(body)?;
+pub(crate) fn request(body: &[u8], model: &str, origin: u64) -> Result<TranslatedBody, Fault> {
+    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
     let extras: Extras<'_> = asked::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
     let conversation = turns::conversation(&ask.messages, model, origin, &mut adjusted)?;
-    let out = Request {
+    let out = GeminiRequest {
         system_instruction: conversation.system,
         contents: conversation.turns,
         tools: tools::tools(&ask, &mut adjusted)?,
@@ -41,10 +41,10 @@ pub(crate) fn request(body: &[u8], model: &str, origin: u64) -> Result<Translate
         cached_content: extras.cached_content,
         generation_config: generation(&ask, model, &mut adjusted)?,
     };
-    Translated::of(&out, adjusted)
+    TranslatedBody::of(&out, adjusted)
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
     asked::refuse_untranslatable(ask, "Gemini")?;
     if ask.moderation.is_some() {
         return Err(refused("moderation", "would not happen: Gemini has no such field; use `safety_settings`"));
@@ -57,7 +57,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
     asked::refuse_spoken(&fields, "Gemini")
 }
 
-fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
@@ -80,7 +80,7 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
 }
 
 fn generation<'a>(
-    ask: &chat::Request<'a>,
+    ask: &chat::ChatRequest<'a>,
     model: &str,
     adjusted: &mut Adjusted,
 ) -> Result<GenerationConfig<'a>, Fault> {

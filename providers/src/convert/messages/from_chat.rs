@@ -8,10 +8,10 @@ mod tools;
 mod turns;
 
 use crate::adapter::Call;
-use crate::convert::asked::{self, Adjusted, Translated, refused};
+use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
 use crate::promised_json;
 use crate::wire::chat;
-use crate::wire::messages::{Format, Metadata, OutputConfig, Request};
+use crate::wire::messages::{MessagesMetadata, MessagesOutputConfig, MessagesOutputFormat, MessagesRequest};
 use gateway_domain::{Fault, FaultKind};
 use generation::{Generation, Keeps};
 use serde_json::value::RawValue;
@@ -22,9 +22,9 @@ use std::borrow::Cow;
 const DEFAULT_MAX_TOKENS: u64 = 4096;
 const DEFAULT_MAX_TOKENS_SINCE_4: u64 = 16_384;
 
-pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
+pub(crate) fn request(call: &Call<'_>) -> Result<TranslatedBody, Fault> {
     let (model, stream) = (call.model, call.stream);
-    let ask: chat::Request<'_> = asked::parsed(call.body)?;
+    let ask: chat::ChatRequest<'_> = asked::parsed(call.body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -42,7 +42,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
     let plan = thinking::plan(&ask, generation, limit, conversation.bare_tool_turn, &mut adjusted)?;
     let default = if generation.since(4, 0) { DEFAULT_MAX_TOKENS_SINCE_4 } else { DEFAULT_MAX_TOKENS };
 
-    let mut out = Request {
+    let mut out = MessagesRequest {
         model,
         max_tokens: limit.unwrap_or(default + plan.budget()),
         system: conversation.system,
@@ -51,7 +51,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
         tool_choice,
         output_config: output_config(&ask, plan.effort)?,
         stop_sequences: asked::stop(ask.stop)?,
-        metadata: ask.user.or(ask.safety_identifier).map(|user| Metadata { user_id: user.0 }),
+        metadata: ask.user.or(ask.safety_identifier).map(|user| MessagesMetadata { user_id: user.0 }),
         service_tier: service_tier(ask.service_tier.as_ref().map(|t| &*t.0), &mut adjusted),
         mcp_servers: ask.mcp_servers,
         container: ask.container,
@@ -60,15 +60,15 @@ pub(crate) fn request(call: &Call<'_>) -> Result<Translated, Fault> {
         inference_geo: ask.inference_geo,
         speed: ask.speed,
         stream,
-        ..Request::default()
+        ..MessagesRequest::default()
     };
     let sampling = Sampling { temperature: ask.temperature, top_p: ask.top_p, top_k: ask.top_k };
     sampling.put(&mut out, generation, plan.thinks(), &mut adjusted);
     out.thinking = plan.thinking;
-    Translated::of(&out, adjusted)
+    TranslatedBody::of(&out, adjusted)
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
     asked::refuse_choices(ask, "Anthropic")?;
     asked::refuse_untranslatable(ask, "Anthropic")?;
     if ask.web_search_options.is_some() {
@@ -80,7 +80,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
         ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
@@ -98,18 +98,21 @@ fn note_dropped(ask: &chat::Request<'_>, adjusted: &mut Adjusted) {
     ]);
 }
 
-fn output_config<'a>(ask: &chat::Request<'a>, effort: Option<&'static str>) -> Result<Option<OutputConfig<'a>>, Fault> {
+fn output_config<'a>(
+    ask: &chat::ChatRequest<'a>,
+    effort: Option<&'static str>,
+) -> Result<Option<MessagesOutputConfig<'a>>, Fault> {
     let format = match &ask.response_format {
         None => None,
         Some(wanted) => match &*wanted.kind.0 {
             "text" => None,
-            "json_schema" => Some(Format { kind: "json_schema", schema: asked::schema(wanted)? }),
+            "json_schema" => Some(MessagesOutputFormat { kind: "json_schema", schema: asked::schema(wanted)? }),
             // There is no mode that promises JSON of any shape: the model is told, and its answer looked at.
             "json_object" => None,
             _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
         },
     };
-    Ok((format.is_some() || effort.is_some()).then_some(OutputConfig { effort, format }))
+    Ok((format.is_some() || effort.is_some()).then_some(MessagesOutputConfig { effort, format }))
 }
 
 fn service_tier(tier: Option<&str>, adjusted: &mut Adjusted) -> Option<&'static str> {
@@ -131,7 +134,7 @@ struct Sampling<'a> {
 }
 
 impl<'a> Sampling<'a> {
-    fn put(self, out: &mut Request<'a>, generation: Generation, thinks: bool, adjusted: &mut Adjusted) {
+    fn put(self, out: &mut MessagesRequest<'a>, generation: Generation, thinks: bool, adjusted: &mut Adjusted) {
         if !generation.takes_sampling() || thinks {
             // 1 is what thinking demands and what is used anyway.
             if self.temperature.is_some_and(|t| !matches!(t.get(), "1" | "1.0")) {

@@ -2,17 +2,17 @@
 //! was said before, and calls of tools have no ids.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
-use crate::convert::asked::{self, Adjusted, EarlierCall, Place, Translated, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
 use crate::shapes::Object;
-use crate::wire::cohere::Own;
+use crate::wire::cohere::CohereExtensions;
 use crate::wire::{chat, speaks};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-pub(super) fn request(body: &[u8], stream: bool) -> Result<Translated, Fault> {
-    let ask: chat::Request<'_> = asked::parsed(body)?;
-    let own: Own<'_> = asked::parsed(body)?;
+pub(super) fn request(body: &[u8], stream: bool) -> Result<TranslatedBody, Fault> {
+    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
+    let own: CohereExtensions<'_> = asked::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -45,10 +45,10 @@ pub(super) fn request(body: &[u8], stream: bool) -> Result<Translated, Fault> {
     out.put_some("responseFormat", format(&ask)?);
     let tools = tools(&ask, &mut adjusted)?;
     out.put_some("tools", (!tools.is_empty()).then_some(tools));
-    Ok(Translated { body: out.written().to_vec(), adjusted: adjusted.0 })
+    Ok(TranslatedBody { body: out.written().to_vec(), adjusted: adjusted.0 })
 }
 
-fn note_further(ask: &chat::Request<'_>, own: &Own<'_>, adjusted: &mut Adjusted) {
+fn note_further(ask: &chat::ChatRequest<'_>, own: &CohereExtensions<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("logit_bias", ask.logit_bias),
         ("metadata", ask.metadata),
@@ -61,7 +61,7 @@ fn note_further(ask: &chat::Request<'_>, own: &Own<'_>, adjusted: &mut Adjusted)
     adjusted.note_single_calls(ask);
 }
 
-fn format(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
+fn format(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
     let Some(wanted) = &ask.response_format else { return Ok(None) };
     match &*wanted.kind.0 {
         "text" => Ok(None),
@@ -71,7 +71,7 @@ fn format(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
     }
 }
 
-fn tools(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
+fn tools(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
     match ask.tool_choice.map(RawValue::get) {
         None | Some("null" | "\"auto\"") => {}
         // Tools that may not be used are not offered.
@@ -141,7 +141,7 @@ struct SplitTalk {
 }
 
 impl SplitTalk {
-    fn of(messages: &[chat::Message<'_>], adjusted: &mut Adjusted) -> Result<Self, Fault> {
+    fn of(messages: &[chat::ChatMessage<'_>], adjusted: &mut Adjusted) -> Result<Self, Fault> {
         let mut said = Self::default();
         // Calls that were made so far: results name them by ids, which stay here.
         let mut called: Vec<(&str, Value)> = Vec::new();
@@ -211,7 +211,7 @@ fn outputs(text: &str) -> Vec<Value> {
     }
 }
 
-fn calls<'m>(message: &'m chat::Message<'_>, i: usize) -> Result<Vec<(&'m str, Value)>, Fault> {
+fn calls<'m>(message: &'m chat::ChatMessage<'_>, i: usize) -> Result<Vec<(&'m str, Value)>, Fault> {
     let mut out = Vec::new();
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
@@ -229,7 +229,7 @@ fn calls<'m>(message: &'m chat::Message<'_>, i: usize) -> Result<Vec<(&'m str, V
 
 /// Content as one text: this form has no parts.
 fn text(raw: Option<&RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<String, Fault> {
-    let part = |raw: &RawValue, place: Place| {
+    let part = |raw: &RawValue, place: PartPosition| {
         let part = place.read(raw)?;
         adjusted.note_if("cache_control", speaks(part.cache_control));
         match &*part.kind.0 {

@@ -1,15 +1,15 @@
 //! The form `GENERIC`: OpenAI's chat in other words.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
-use crate::convert::asked::{self, Adjusted, EarlierCall, Place, Translated, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
 use crate::shapes::Object;
-use crate::wire::{Text, chat, read};
+use crate::wire::{JsonStr, chat, read};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-pub(super) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translated, Fault> {
-    let ask: chat::Request<'_> = asked::parsed(body)?;
+pub(super) fn request(body: &[u8], model: &str, stream: bool) -> Result<TranslatedBody, Fault> {
+    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -46,10 +46,10 @@ pub(super) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
         out.put_some("toolChoice", choice(&ask)?);
         out.put_some("isParallelToolCalls", ask.parallel_tool_calls);
     }
-    Ok(Translated { body: out.written().to_vec(), adjusted: adjusted.0 })
+    Ok(TranslatedBody { body: out.written().to_vec(), adjusted: adjusted.0 })
 }
 
-fn effort(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Option<&'static str> {
+fn effort(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Option<&'static str> {
     let known = match &*ask.reasoning_effort.as_ref()?.0 {
         "none" => "NONE",
         "minimal" => "MINIMAL",
@@ -65,8 +65,8 @@ fn effort(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Option<&'static s
     Some(known)
 }
 
-fn verbosity(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Option<&'static str> {
-    let asked = read::<Text<'_>>(ask.verbosity?.get().as_bytes());
+fn verbosity(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Option<&'static str> {
+    let asked = read::<JsonStr<'_>>(ask.verbosity?.get().as_bytes());
     let known = match asked.as_ref().map(|text| &*text.0) {
         Some("low") => Some("LOW"),
         Some("medium") => Some("MEDIUM"),
@@ -77,7 +77,7 @@ fn verbosity(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Option<&'stati
     known
 }
 
-fn tier(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Option<&'static str> {
+fn tier(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Option<&'static str> {
     match &*ask.service_tier.as_ref()?.0 {
         "auto" => Some("AUTO"),
         "default" => Some("DEFAULT"),
@@ -89,7 +89,7 @@ fn tier(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Option<&'static str
     }
 }
 
-fn format(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
+fn format(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
     let Some(wanted) = &ask.response_format else { return Ok(None) };
     match &*wanted.kind.0 {
         "text" => Ok(None),
@@ -108,7 +108,7 @@ fn format(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
     }
 }
 
-fn tools(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
+fn tools(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
         let function = asked::function(raw, i, adjusted)?;
@@ -125,7 +125,7 @@ fn tools(ask: &chat::Request<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>,
     Ok(out)
 }
 
-fn choice(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
+fn choice(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
     let Some(wanted) = ask.tool_choice else { return Ok(None) };
     Ok(match wanted.get() {
         "null" => None,
@@ -136,7 +136,7 @@ fn choice(ask: &chat::Request<'_>) -> Result<Option<Value>, Fault> {
     })
 }
 
-fn turns(messages: &[chat::Message<'_>], adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
+fn turns(messages: &[chat::ChatMessage<'_>], adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
     let mut out = Vec::with_capacity(messages.len());
     for (i, message) in messages.iter().enumerate() {
         note_of_message(message, adjusted);
@@ -184,7 +184,7 @@ fn turns(messages: &[chat::Message<'_>], adjusted: &mut Adjusted) -> Result<Vec<
     Ok(out)
 }
 
-fn calls(message: &chat::Message<'_>, i: usize) -> Result<Vec<Value>, Fault> {
+fn calls(message: &chat::ChatMessage<'_>, i: usize) -> Result<Vec<Value>, Fault> {
     let mut out = Vec::new();
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
         let at = |rest: &str| format!("messages[{i}].tool_calls[{j}]{rest}");
@@ -195,7 +195,7 @@ fn calls(message: &chat::Message<'_>, i: usize) -> Result<Vec<Value>, Fault> {
     Ok(out)
 }
 
-fn part(raw: &RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Value>, Fault> {
+fn part(raw: &RawValue, place: PartPosition, adjusted: &mut Adjusted) -> Result<Option<Value>, Fault> {
     let part = place.read(raw)?;
     adjusted.note_if("cache_control", part.cache_control.is_some());
     match &*part.kind.0 {

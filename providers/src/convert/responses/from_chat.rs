@@ -37,7 +37,7 @@ impl<'a> ResponsesAsk<'a> {
 
 /// `ask` without its model, which is the provider's to name.
 pub(crate) fn request<'a>(
-    ask: &chat::Request<'a>,
+    ask: &chat::ChatRequest<'a>,
     room: ResponsesRoom,
     stream: bool,
 ) -> Result<ResponsesAsk<'a>, Fault> {
@@ -64,7 +64,7 @@ pub(crate) fn request<'a>(
     Ok(out)
 }
 
-fn refuse_untranslatable(ask: &chat::Request<'_>, room: ResponsesRoom) -> Result<(), Fault> {
+fn refuse_untranslatable(ask: &chat::ChatRequest<'_>, room: ResponsesRoom) -> Result<(), Fault> {
     asked::refuse_choices(ask, room.provider)?;
     asked::refuse_untranslatable(ask, room.provider)?;
     let fields = [
@@ -77,7 +77,7 @@ fn refuse_untranslatable(ask: &chat::Request<'_>, room: ResponsesRoom) -> Result
     asked::refuse_spoken(&fields, room.provider)
 }
 
-fn note_dropped(ask: &chat::Request<'_>, room: ResponsesRoom, adjusted: &mut Adjusted) {
+fn note_dropped(ask: &chat::ChatRequest<'_>, room: ResponsesRoom, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
         ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
         ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
@@ -111,9 +111,9 @@ fn note_dropped(ask: &chat::Request<'_>, room: ResponsesRoom, adjusted: &mut Adj
 }
 
 /// Fields that mean the same in both.
-fn tuning<'a>(ask: &chat::Request<'a>, out: &mut ResponsesAsk<'a>) {
+fn tuning<'a>(ask: &chat::ChatRequest<'a>, out: &mut ResponsesAsk<'a>) {
     let raw = |raw: Option<&'a RawValue>| raw.filter(|raw| raw.get() != "null").map(Tree::Raw);
-    let text = |text: &Option<crate::wire::Text<'a>>| text.as_ref().map(|text| Tree::Text(text.0.clone()));
+    let text = |text: &Option<crate::wire::JsonStr<'a>>| text.as_ref().map(|text| Tree::Text(text.0.clone()));
     out.put("temperature", raw(ask.temperature));
     out.put("top_p", raw(ask.top_p));
     let probabilities = ask.logprobs.is_some_and(|raw| raw.get() == "true");
@@ -131,7 +131,7 @@ fn tuning<'a>(ask: &chat::Request<'a>, out: &mut ResponsesAsk<'a>) {
     out.put("store", Some(Tree::Flag(ask.store.is_some_and(|raw| raw.get() == "true"))));
 }
 
-fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<Option<Tree<'a>>, Fault> {
+fn tools<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Result<Option<Tree<'a>>, Fault> {
     let mut all = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
         let function = asked::function(raw, i, adjusted)?;
@@ -158,7 +158,7 @@ fn choice(raw: &RawValue) -> Result<Option<Tree<'_>>, Fault> {
     }
 }
 
-fn format<'a>(ask: &chat::Request<'a>, room: ResponsesRoom, out: &mut ResponsesAsk<'a>) -> Result<(), Fault> {
+fn format<'a>(ask: &chat::ChatRequest<'a>, room: ResponsesRoom, out: &mut ResponsesAsk<'a>) -> Result<(), Fault> {
     let verbosity = ask.verbosity.filter(|raw| room.text && speaks(Some(raw))).map(Tree::Raw);
     let format = match &ask.response_format {
         None => None,

@@ -6,9 +6,9 @@ mod calls;
 use super::saying::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
-use crate::translate::{EventError, Reader};
+use crate::translate::{EventError, EventReader};
 use crate::wire::usage::{OpenAiUsage, served, told};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use calls::Calls;
 use gateway_domain::Usage;
 use serde::Deserialize;
@@ -21,13 +21,13 @@ struct Chunk<'a> {
     #[serde(borrow)]
     service_tier: Option<&'a RawValue>,
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
     #[serde(borrow)]
-    choices: Option<Vec<Choice<'a>>>,
+    choices: Option<Vec<ChatChoice<'a>>>,
     #[serde(borrow)]
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -44,28 +44,28 @@ struct Groq<'a> {
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct ChatChoice<'a> {
     #[serde(default)]
     index: u64,
     #[serde(borrow, alias = "message")]
-    delta: Option<Said<'a>>,
+    delta: Option<ChatMessageDelta<'a>>,
     #[serde(borrow)]
-    finish_reason: Option<Text<'a>>,
+    finish_reason: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    logprobs: Option<Logprobs<'a>>,
+    logprobs: Option<ChatLogprobs<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Logprobs<'a> {
+struct ChatLogprobs<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
 
 /// A message, or the next part of one.
 #[derive(Default, Deserialize)]
-struct Said<'a> {
+struct ChatMessageDelta<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -74,33 +74,33 @@ struct Said<'a> {
     #[serde(borrow)]
     reasoning: Option<&'a RawValue>,
     #[serde(borrow)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    tool_calls: Option<Vec<calls::Called<'a>>>,
+    tool_calls: Option<Vec<calls::ChatToolCallDelta<'a>>>,
     #[serde(borrow)]
-    function_call: Option<calls::Function<'a>>,
+    function_call: Option<calls::ChatFunctionDelta<'a>>,
     #[serde(borrow)]
     annotations: Option<Vec<&'a RawValue>>,
 }
 
 /// A part of content that came as an array.
 #[derive(Deserialize)]
-struct Part<'a> {
+struct ChatDeltaPart<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     /// Mistral's reasoning: text parts inside a part.
     #[serde(borrow)]
-    thinking: Option<Vec<Part<'a>>>,
+    thinking: Option<Vec<ChatDeltaPart<'a>>>,
     /// Databricks': the same under another name.
     #[serde(borrow)]
-    summary: Option<Vec<Part<'a>>>,
+    summary: Option<Vec<ChatDeltaPart<'a>>>,
     #[serde(borrow)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<JsonStr<'a>>,
 }
 
 /// What is known of one choice.
 #[derive(Debug, Default)]
-struct State {
+struct ChoiceState {
     index: u64,
     calls: Calls,
     finished: bool,
@@ -110,14 +110,14 @@ struct State {
 pub(crate) struct ChatReader {
     opened: bool,
     ended: bool,
-    choices: Vec<State>,
+    choices: Vec<ChoiceState>,
     choice: u64,
     blocks: SaidBlocks,
     usage: Option<Usage>,
     model: Option<String>,
 }
 
-impl Reader for ChatReader {
+impl EventReader for ChatReader {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if data.trim_ascii() == b"[DONE]" {
             self.done(steps);
@@ -165,7 +165,7 @@ impl ChatReader {
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
         self.usage = served(chunk.service_tier.map(RawValue::get), told("", usage)).or(self.usage);
-        let said = |text: &Text<'_>| !text.0.is_empty();
+        let said = |text: &JsonStr<'_>| !text.0.is_empty();
         let says_more = chunk.model.as_ref().is_some_and(said) || chunk.choices.as_ref().is_some_and(|c| !c.is_empty());
         // Azure begins with what its filter thinks of the prompt, and names neither answer nor model there.
         if !self.opened && says_more {
@@ -180,7 +180,7 @@ impl ChatReader {
         Ok(())
     }
 
-    fn take<'a>(&mut self, choice: Choice<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+    fn take<'a>(&mut self, choice: ChatChoice<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if let Some(error) = choice.error.filter(|raw| speaks(Some(raw))) {
             return Err(EventError::trouble(ProviderError::read(error.get().as_bytes()).unwrap_or_default()));
         }
@@ -190,7 +190,7 @@ impl ChatReader {
             steps.push(ResponseEvent::Choice(choice.index));
         }
         let at = self.choices.iter().position(|state| state.index == choice.index).unwrap_or_else(|| {
-            self.choices.push(State { index: choice.index, ..State::default() });
+            self.choices.push(ChoiceState { index: choice.index, ..ChoiceState::default() });
             self.choices.len() - 1
         });
         if self.choices[at].finished {
@@ -209,12 +209,12 @@ impl ChatReader {
     fn said<'a>(
         &mut self,
         at: usize,
-        said: Said<'a>,
+        said: ChatMessageDelta<'a>,
         logprobs: Option<&'a RawValue>,
         steps: &mut Vec<ResponseEvent<'a>>,
     ) {
         let reasoning = said.reasoning_content.filter(|raw| speaks(Some(raw))).or(said.reasoning);
-        if let Some(text) = reasoning.and_then(|raw| read::<Text<'a>>(raw.get().as_bytes())) {
+        if let Some(text) = reasoning.and_then(|raw| read::<JsonStr<'a>>(raw.get().as_bytes())) {
             self.blocks.say(Saying::Reasoning, text.0, steps);
         }
         self.content(said.content, steps);
@@ -227,7 +227,7 @@ impl ChatReader {
         for raw in said.annotations.iter().flatten().filter_map(|raw| citation(raw)) {
             steps.push(ResponseEvent::Aside { block: self.blocks.number(), aside: Aside::Citation(Cow::Owned(raw)) });
         }
-        let legacy = said.function_call.map(calls::Called::legacy);
+        let legacy = said.function_call.map(calls::ChatToolCallDelta::legacy);
         for called in said.tool_calls.into_iter().flatten().chain(legacy) {
             self.blocks.close();
             self.choices[at].calls.take(called, steps);
@@ -237,12 +237,12 @@ impl ChatReader {
     fn content<'a>(&mut self, raw: Option<&'a RawValue>, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(raw) = raw else { return };
         if raw.get().starts_with('"') {
-            if let Some(text) = read::<Text<'a>>(raw.get().as_bytes()) {
+            if let Some(text) = read::<JsonStr<'a>>(raw.get().as_bytes()) {
                 self.blocks.say(Saying::Text, text.0, steps);
             }
             return;
         }
-        for part in read::<Vec<Part<'a>>>(raw.get().as_bytes()).into_iter().flatten() {
+        for part in read::<Vec<ChatDeltaPart<'a>>>(raw.get().as_bytes()).into_iter().flatten() {
             for thought in part.thinking.into_iter().chain(part.summary).flatten().filter_map(|t| t.text) {
                 self.blocks.say(Saying::Reasoning, thought.0, steps);
             }

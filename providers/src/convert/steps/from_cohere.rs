@@ -2,8 +2,8 @@
 
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
-use crate::translate::{EventError, Reader};
-use crate::wire::cohere::{Answer, CohereSaidCall, Content, Event, Piece};
+use crate::translate::{EventError, EventReader};
+use crate::wire::cohere::{CohereContent, CohereEvent, CohereMessageDelta, CohereResponse, CohereSaidCall};
 use crate::wire::read;
 use crate::wire::usage::CohereUsage;
 use gateway_domain::Usage;
@@ -34,7 +34,7 @@ impl CohereReader {
         ResponseEvent::Open { id, model: self.model.clone().map(Cow::Owned) }
     }
 
-    fn take<'a>(&mut self, event: Event<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
+    fn take<'a>(&mut self, event: CohereEvent<'a>, steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         let index = event.index.unwrap_or_default();
         let (mut piece, mut end) = (None, None);
         if let Some(delta) = event.delta {
@@ -44,7 +44,8 @@ impl CohereReader {
         match &*event.kind.0 {
             "message-start" => steps.push(self.open(event.id.map(|id| id.0))),
             "content-start" | "content-delta" => {
-                let content = piece.and_then(|p: Piece<'a>| read::<Content<'a>>(p.content?.get().as_bytes()));
+                let content =
+                    piece.and_then(|p: CohereMessageDelta<'a>| read::<CohereContent<'a>>(p.content?.get().as_bytes()));
                 if let Some(content) = content {
                     self.content(index, content, steps);
                 }
@@ -74,7 +75,7 @@ impl CohereReader {
         Ok(())
     }
 
-    fn content<'a>(&mut self, index: u64, content: Content<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn content<'a>(&mut self, index: u64, content: CohereContent<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let thinks = content.thinking.is_some();
         let Some(text) = content.thinking.or(content.text).map(|t| t.0).filter(|t| !t.is_empty()) else { return };
         if self.place != Some((index, thinks)) {
@@ -149,7 +150,7 @@ impl CohereReader {
     /// A whole answer, as its stream would have told it.
     pub(crate) fn whole<'a>(
         &mut self,
-        answer: Answer<'a>,
+        answer: CohereResponse<'a>,
         steps: &mut Vec<ResponseEvent<'a>>,
     ) -> Result<(), EventError> {
         steps.push(self.open(answer.id.map(|id| id.0)));
@@ -173,12 +174,12 @@ impl CohereReader {
 /// Numbers of blocks above any that content has.
 const CITATIONS: u64 = 1000;
 
-impl Reader for CohereReader {
+impl EventReader for CohereReader {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if data.trim_ascii() == b"[DONE]" {
             return Ok(());
         }
-        let event = match read::<Event<'a>>(data) {
+        let event = match read::<CohereEvent<'a>>(data) {
             Some(event) => event,
             // An error inside a stream has no type of its own.
             None => return Err(ProviderError::read(data).map_or(EventError::Unreadable, EventError::trouble)),

@@ -2,12 +2,13 @@
 //! brought it.
 
 use crate::answer::{Aside, ResponseEvent};
-use crate::translate::{EventError, Reader};
+use crate::translate::{EventError, EventReader};
 use crate::wire::converse::{
-    Answer, Citation, Delta, Event, Location, Said, SaidCall, SaidReasoning, SaidThought, Span, Start,
+    Citation, CitationSpan, ConverseDelta, ConverseEvent, ConverseOutputBlock, ConverseResponse, Location, SaidCall,
+    SaidReasoning, SaidThought, Start,
 };
 use crate::wire::usage::ConverseUsage;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use gateway_domain::Usage;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use std::borrow::Cow;
 
 /// What an index stands for, as far as its deltas are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ConverseBlockKind {
     Tool {
         call: u64,
         argued: bool,
@@ -28,7 +29,7 @@ enum Kind {
 pub(crate) struct ConverseReader {
     /// The model that was asked for: the answer does not name it.
     model: Option<String>,
-    open: Vec<(u64, Kind)>,
+    open: Vec<(u64, ConverseBlockKind)>,
     calls: u64,
     usage: Option<ConverseUsage>,
     stopped: bool,
@@ -53,28 +54,28 @@ impl ConverseReader {
     }
 
     fn call<'a>(&mut self, block: u64, call: SaidCall<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
-        let part = |text: Option<Text<'a>>| text.map(|t| t.0).unwrap_or_default();
+        let part = |text: Option<JsonStr<'a>>| text.map(|t| t.0).unwrap_or_default();
         let number = self.calls;
         self.calls += 1;
         let (id, name) = (part(call.tool_use_id), part(call.name));
         steps.push(ResponseEvent::ToolOpen { call: number, id, name, signature: None });
         let input = call.input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "null"));
         steps.extend(input.map(|input| ResponseEvent::ToolArguments { call: number, fragment: input.into() }));
-        self.keep(block, Kind::Tool { call: number, argued: input.is_some() });
+        self.keep(block, ConverseBlockKind::Tool { call: number, argued: input.is_some() });
     }
 
     fn foreign<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         steps.push(ResponseEvent::Aside { block, aside: Aside::Block(raw) });
-        self.keep(block, Kind::Foreign);
+        self.keep(block, ConverseBlockKind::Foreign);
     }
 
-    fn keep(&mut self, block: u64, kind: Kind) {
+    fn keep(&mut self, block: u64, kind: ConverseBlockKind) {
         self.open.retain(|(open, _)| *open != block);
         self.open.push((block, kind));
     }
 
     fn delta<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
-        let Some(delta) = read::<Delta<'a>>(raw.get().as_bytes()) else { return };
+        let Some(delta) = read::<ConverseDelta<'a>>(raw.get().as_bytes()) else { return };
         steps.extend(some(delta.text).map(|text| ResponseEvent::Text { block, text }));
         if let Some(reasoning) = delta.reasoning_content {
             reason(block, reasoning, steps);
@@ -84,24 +85,26 @@ impl ConverseReader {
         }
         let Some(fragment) = delta.tool_use.and_then(|call| some(call.input)) else { return };
         match self.open.iter_mut().find(|(open, _)| *open == block).map(|(_, kind)| kind) {
-            Some(Kind::Tool { call, argued }) => {
+            Some(ConverseBlockKind::Tool { call, argued }) => {
                 *argued = true;
                 steps.push(ResponseEvent::ToolArguments { call: *call, fragment });
             }
-            Some(Kind::Foreign) => steps.push(ResponseEvent::Aside { block, aside: Aside::Input(fragment) }),
+            Some(ConverseBlockKind::Foreign) => {
+                steps.push(ResponseEvent::Aside { block, aside: Aside::Input(fragment) })
+            }
             None => {}
         }
     }
 
     fn block_stop(&mut self, block: u64, steps: &mut Vec<ResponseEvent<'_>>) {
         if let Some(at) = self.open.iter().position(|(open, _)| *open == block)
-            && let (_, Kind::Tool { call, argued: false }) = self.open.remove(at)
+            && let (_, ConverseBlockKind::Tool { call, argued: false }) = self.open.remove(at)
         {
             steps.push(ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed("{}") });
         }
     }
 
-    fn stop<'a>(&mut self, reason: Option<Text<'a>>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn stop<'a>(&mut self, reason: Option<JsonStr<'a>>, steps: &mut Vec<ResponseEvent<'a>>) {
         let reason = reason.map_or(Cow::Borrowed("end_turn"), |r| r.0);
         self.stopped = true;
         steps.push(ResponseEvent::Finish { standard: standard(&reason), reason });
@@ -117,7 +120,7 @@ impl ConverseReader {
     }
 
     /// A whole answer, as its stream would have told it.
-    pub(crate) fn whole<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    pub(crate) fn whole<'a>(&mut self, answer: ConverseResponse<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         self.start(steps);
         for (block, raw) in (0..).zip(answer.output.message.content) {
             self.block(block, raw, steps);
@@ -128,14 +131,16 @@ impl ConverseReader {
     }
 
     fn block<'a>(&mut self, block: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
-        let Some(said) = read::<Said<'a>>(raw.get().as_bytes()) else { return self.foreign(block, raw, steps) };
+        let Some(said) = read::<ConverseOutputBlock<'a>>(raw.get().as_bytes()) else {
+            return self.foreign(block, raw, steps);
+        };
         match said {
-            Said { text: Some(text), .. } => {
+            ConverseOutputBlock { text: Some(text), .. } => {
                 steps.extend(some(Some(text)).map(|text| ResponseEvent::Text { block, text }))
             }
-            Said { tool_use: Some(call), .. } if call.kind.is_none() => self.call(block, call, steps),
-            Said { reasoning_content: Some(reasoning), .. } => reason(block, reasoning, steps),
-            Said { citations_content: Some(cited), .. } => {
+            ConverseOutputBlock { tool_use: Some(call), .. } if call.kind.is_none() => self.call(block, call, steps),
+            ConverseOutputBlock { reasoning_content: Some(reasoning), .. } => reason(block, reasoning, steps),
+            ConverseOutputBlock { citations_content: Some(cited), .. } => {
                 let texts = cited.content.into_iter().filter_map(|c| some(c.text));
                 steps.extend(texts.map(|text| ResponseEvent::Text { block, text }));
                 cited.citations.iter().for_each(|citation| cite(block, citation, steps));
@@ -146,7 +151,7 @@ impl ConverseReader {
 }
 
 /// Text that says something: an empty piece is no step.
-fn some(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+fn some(text: Option<JsonStr<'_>>) -> Option<Cow<'_, str>> {
     text.map(|t| t.0).filter(|t| !t.is_empty())
 }
 
@@ -164,7 +169,7 @@ fn reason<'a>(block: u64, said: SaidReasoning<'a>, steps: &mut Vec<ResponseEvent
 fn cite(block: u64, citation: &Citation, steps: &mut Vec<ResponseEvent<'_>>) {
     let quoted: String = citation.source_content.iter().map(|q| q.text.as_str()).collect();
     let title = &citation.title;
-    let within = |kind: &str, unit: &str, span: &Span| -> Value {
+    let within = |kind: &str, unit: &str, span: &CitationSpan| -> Value {
         json!({ "type": kind, "cited_text": quoted, "document_index": span.document_index, "document_title": title,
                 format!("start_{unit}"): span.start, format!("end_{unit}"): span.end })
     };
@@ -198,14 +203,14 @@ fn standard(reason: &str) -> &'static str {
     }
 }
 
-impl Reader for ConverseReader {
+impl EventReader for ConverseReader {
     /// An event without a name cannot be read: Converse tells its type by the name alone.
     fn event<'a>(&mut self, _data: &'a [u8], _steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         Err(EventError::Unreadable)
     }
 
     fn named<'a>(&mut self, name: &str, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
-        let event = read::<Event<'a>>(data).ok_or(EventError::Unreadable)?;
+        let event = read::<ConverseEvent<'a>>(data).ok_or(EventError::Unreadable)?;
         let block = event.content_block_index;
         match name {
             "messageStart" => self.start(steps),

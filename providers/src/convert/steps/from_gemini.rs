@@ -2,8 +2,8 @@
 
 use crate::answer::{Aside, ResponseEvent};
 use crate::gemini::trouble;
-use crate::translate::{EventError, Reader};
-use crate::wire::gemini::{Answer, Called, Candidate, SaidPart};
+use crate::translate::{EventError, EventReader};
+use crate::wire::gemini::{Candidate, CandidateFunctionCall, GeminiResponse, SaidPart};
 use crate::wire::read;
 use crate::wire::usage::GeminiUsage;
 use gateway_domain::Usage;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// What was said last, as far as the next part may go on with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum GeminiPartKind {
     #[default]
     Nothing,
     Text,
@@ -21,9 +21,9 @@ enum Kind {
 
 /// One candidate: OpenAI's choice.
 #[derive(Debug, Default)]
-struct Choice {
+struct CandidateState {
     block: u64,
-    kind: Kind,
+    kind: GeminiPartKind,
     calls: u64,
     finish: Option<String>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct GeminiReader {
     open: bool,
     /// The choice that steps belong to now.
     current: u64,
-    choices: Vec<Choice>,
+    choices: Vec<CandidateState>,
     usage: GeminiUsage,
     /// Why the prompt was not answered at all.
     blocked: Option<String>,
@@ -66,7 +66,7 @@ impl GeminiReader {
         self.whole()
     }
 
-    fn take<'a>(&mut self, answer: Answer<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn take<'a>(&mut self, answer: GeminiResponse<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         if let Some(usage) = answer.usage_metadata {
             self.usage = usage;
         }
@@ -94,7 +94,7 @@ impl GeminiReader {
         }
         let at = usize::try_from(index).unwrap_or_default();
         if self.choices.len() <= at {
-            self.choices.resize_with(at + 1, Choice::default);
+            self.choices.resize_with(at + 1, CandidateState::default);
         }
         let seed = self.seed.wrapping_add(index << 32);
         let choice = &mut self.choices[at];
@@ -110,7 +110,7 @@ impl GeminiReader {
     }
 }
 
-impl Choice {
+impl CandidateState {
     fn part<'a>(&mut self, raw: &'a RawValue, seed: u64, steps: &mut Vec<ResponseEvent<'a>>) {
         let Some(part) = read::<SaidPart<'a>>(raw.get().as_bytes()) else { return };
         let signature = part.thought_signature.map(|s| s.0).filter(|s| !s.is_empty());
@@ -118,26 +118,27 @@ impl Choice {
             return self.call(called, signature, seed, steps);
         }
         let Some(text) = part.text.map(|t| t.0) else { return self.foreign(raw, steps) };
-        let kind = if part.thought { Kind::Thought } else { Kind::Text };
+        let kind = if part.thought { GeminiPartKind::Thought } else { GeminiPartKind::Text };
         if !text.is_empty() {
             let block = self.block(kind);
             steps.push(match kind {
-                Kind::Thought => ResponseEvent::Reasoning { block, text },
+                GeminiPartKind::Thought => ResponseEvent::Reasoning { block, text },
                 _ => ResponseEvent::Text { block, text },
             });
         }
         if let Some(signature) = signature {
-            let block = if kind == Kind::Thought { self.block(kind) } else { self.next(Kind::Nothing) };
+            let block =
+                if kind == GeminiPartKind::Thought { self.block(kind) } else { self.next(GeminiPartKind::Nothing) };
             steps.push(ResponseEvent::Aside { block, aside: Aside::Signature(signature) });
         }
     }
 
     /// The number of the block that goes on or starts here.
-    fn block(&mut self, kind: Kind) -> u64 {
+    fn block(&mut self, kind: GeminiPartKind) -> u64 {
         if self.kind == kind { self.block } else { self.next(kind) }
     }
 
-    fn next(&mut self, kind: Kind) -> u64 {
+    fn next(&mut self, kind: GeminiPartKind) -> u64 {
         self.kind = kind;
         self.block += 1;
         self.block
@@ -145,14 +146,14 @@ impl Choice {
 
     fn call<'a>(
         &mut self,
-        called: Called<'a>,
+        called: CandidateFunctionCall<'a>,
         signature: Option<Cow<'a, str>>,
         seed: u64,
         steps: &mut Vec<ResponseEvent<'a>>,
     ) {
         let call = self.calls;
         self.calls += 1;
-        self.next(Kind::Nothing);
+        self.next(GeminiPartKind::Nothing);
         let id = called.id.map(|id| id.0).filter(|id| !id.is_empty());
         let id = id.unwrap_or_else(|| format!("call_{seed:016x}{call:04}").into());
         let name = called.name.map(|n| n.0).unwrap_or_default();
@@ -164,7 +165,7 @@ impl Choice {
     /// What has no place of its own in a chat message: code that was run, its result, images, sources.
     fn foreign<'a>(&mut self, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
         if raw.get() != "{}" {
-            let block = self.next(Kind::Nothing);
+            let block = self.next(GeminiPartKind::Nothing);
             steps.push(ResponseEvent::Aside { block, aside: Aside::Block(raw) });
         }
     }
@@ -199,9 +200,9 @@ fn standard(reason: &str) -> &'static str {
     }
 }
 
-impl Reader for GeminiReader {
+impl EventReader for GeminiReader {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
-        let answer = read::<Answer<'a>>(data).ok_or(EventError::Unreadable)?;
+        let answer = read::<GeminiResponse<'a>>(data).ok_or(EventError::Unreadable)?;
         if answer.error.is_some() {
             return Err(EventError::ProviderError(Box::new(trouble(data).unwrap_or_default())));
         }

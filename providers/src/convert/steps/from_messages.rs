@@ -2,17 +2,17 @@
 
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
-use crate::translate::{EventError, Reader};
-use crate::wire::messages::{Block, Delta, Event, Message};
+use crate::translate::{EventError, EventReader};
+use crate::wire::messages::{MessagesBlock, MessagesDelta, MessagesEvent, MessagesResponse};
 use crate::wire::usage::AnthropicUsage;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use gateway_domain::Usage;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// What kind of block an index stands for, as far as its deltas are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MessagesBlockKind {
     Said,
     Tool {
         call: u64,
@@ -24,7 +24,7 @@ enum Kind {
 
 #[derive(Debug, Default)]
 pub(crate) struct MessageReader {
-    open: Vec<(u64, Kind)>,
+    open: Vec<(u64, MessagesBlockKind)>,
     calls: u64,
     usage: AnthropicUsage,
     /// The final counts have come, not only those of the start.
@@ -33,9 +33,9 @@ pub(crate) struct MessageReader {
     model: Option<String>,
 }
 
-impl Reader for MessageReader {
+impl EventReader for MessageReader {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
-        let event = read::<Event<'a>>(data).ok_or(EventError::Unreadable)?;
+        let event = read::<MessagesEvent<'a>>(data).ok_or(EventError::Unreadable)?;
         if event.kind.0 == "error" {
             return Err(EventError::trouble(ProviderError::read(data).unwrap_or_default()));
         }
@@ -57,7 +57,7 @@ impl Reader for MessageReader {
 }
 
 impl MessageReader {
-    fn take<'a>(&mut self, event: Event<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn take<'a>(&mut self, event: MessagesEvent<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         match &*event.kind.0 {
             "message_start" => {
                 if let Some(message) = event.message {
@@ -70,13 +70,13 @@ impl MessageReader {
                 }
             }
             "content_block_delta" => {
-                if let Some(delta) = event.delta.and_then(|raw| read::<Delta<'a>>(raw.get().as_bytes())) {
+                if let Some(delta) = event.delta.and_then(|raw| read::<MessagesDelta<'a>>(raw.get().as_bytes())) {
                     self.delta(event.index, delta, steps);
                 }
             }
             "content_block_stop" => self.close_block(event.index, steps),
             "message_delta" => {
-                let delta = event.delta.and_then(|raw| read::<Delta<'a>>(raw.get().as_bytes()));
+                let delta = event.delta.and_then(|raw| read::<MessagesDelta<'a>>(raw.get().as_bytes()));
                 self.end(delta.and_then(|d| d.stop_reason).as_ref(), event.usage.as_ref());
             }
             "message_stop" => self.stop(steps),
@@ -84,7 +84,7 @@ impl MessageReader {
         }
     }
 
-    pub(crate) fn message<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    pub(crate) fn message<'a>(&mut self, message: &MessagesResponse<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         self.start(message, steps);
         for (index, raw) in (0..).zip(&message.content) {
             self.block(index, raw, steps);
@@ -94,19 +94,19 @@ impl MessageReader {
         self.stop(steps);
     }
 
-    fn start<'a>(&mut self, message: &Message<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn start<'a>(&mut self, message: &MessagesResponse<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         if let Some(usage) = &message.usage {
             self.usage.update(usage);
         }
         self.model = message.model.as_ref().map(|m| m.0.to_string());
-        let text = |text: &Option<Text<'a>>| text.as_ref().map(|t| t.0.clone());
+        let text = |text: &Option<JsonStr<'a>>| text.as_ref().map(|t| t.0.clone());
         steps.push(ResponseEvent::Open { id: text(&message.id), model: text(&message.model) });
     }
 
     /// A block may come with content in it: in a whole message it has all of it.
     fn block<'a>(&mut self, index: u64, raw: &'a RawValue, steps: &mut Vec<ResponseEvent<'a>>) {
-        let Some(block) = read::<Block<'a>>(raw.get().as_bytes()) else { return };
-        let mut kind = Kind::Said;
+        let Some(block) = read::<MessagesBlock<'a>>(raw.get().as_bytes()) else { return };
+        let mut kind = MessagesBlockKind::Said;
         match &*block.kind.0 {
             "text" => {
                 steps.extend(some(block.text).map(|text| ResponseEvent::Text { block: index, text }));
@@ -125,15 +125,15 @@ impl MessageReader {
             "tool_use" => {
                 let call = self.calls;
                 self.calls += 1;
-                let part = |text: Option<Text<'a>>| text.map(|t| t.0).unwrap_or_default();
+                let part = |text: Option<JsonStr<'a>>| text.map(|t| t.0).unwrap_or_default();
                 let (id, name) = (part(block.id), part(block.name));
                 steps.push(ResponseEvent::ToolOpen { call, id, name, signature: None });
                 let input = block.input.map(RawValue::get).filter(|i| !is_empty_object(i));
                 steps.extend(input.map(|input| ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed(input) }));
-                kind = Kind::Tool { call, argued: input.is_some() };
+                kind = MessagesBlockKind::Tool { call, argued: input.is_some() };
             }
             _ => {
-                kind = Kind::Foreign;
+                kind = MessagesBlockKind::Foreign;
                 steps.push(ResponseEvent::Aside { block: index, aside: Aside::Block(raw) });
             }
         }
@@ -141,7 +141,7 @@ impl MessageReader {
         self.open.push((index, kind));
     }
 
-    fn delta<'a>(&mut self, index: u64, delta: Delta<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn delta<'a>(&mut self, index: u64, delta: MessagesDelta<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let kind = self.open.iter_mut().find(|(open, _)| *open == index).map(|(_, kind)| kind);
         let aside = |aside| ResponseEvent::Aside { block: index, aside };
         steps.extend(some(delta.text).map(|text| ResponseEvent::Text { block: index, text }));
@@ -152,12 +152,12 @@ impl MessageReader {
         }
         let Some(fragment) = some(delta.partial_json) else { return };
         match kind {
-            Some(Kind::Tool { call, argued }) => {
+            Some(MessagesBlockKind::Tool { call, argued }) => {
                 *argued = true;
                 steps.push(ResponseEvent::ToolArguments { call: *call, fragment });
             }
-            Some(Kind::Foreign) => steps.push(aside(Aside::Input(fragment))),
-            Some(Kind::Said) | None => {}
+            Some(MessagesBlockKind::Foreign) => steps.push(aside(Aside::Input(fragment))),
+            Some(MessagesBlockKind::Said) | None => {}
         }
     }
 
@@ -168,7 +168,7 @@ impl MessageReader {
         }
     }
 
-    fn end(&mut self, stop: Option<&Text<'_>>, usage: Option<&AnthropicUsage>) {
+    fn end(&mut self, stop: Option<&JsonStr<'_>>, usage: Option<&AnthropicUsage>) {
         if let Some(stop) = stop {
             self.stop = Some(stop.0.to_string());
         }
@@ -189,12 +189,12 @@ impl MessageReader {
 }
 
 /// Text that says something: an empty piece is no step.
-fn some(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
+fn some(text: Option<JsonStr<'_>>) -> Option<Cow<'_, str>> {
     text.map(|t| t.0).filter(|t| !t.is_empty())
 }
 
-fn finish_call(kind: Kind, steps: &mut Vec<ResponseEvent<'_>>) {
-    if let Kind::Tool { call, argued: false } = kind {
+fn finish_call(kind: MessagesBlockKind, steps: &mut Vec<ResponseEvent<'_>>) {
+    if let MessagesBlockKind::Tool { call, argued: false } = kind {
         steps.push(ResponseEvent::ToolArguments { call, fragment: Cow::Borrowed("{}") });
     }
 }

@@ -4,9 +4,9 @@
 use super::saying::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
-use crate::translate::{EventError, Reader};
+use crate::translate::{EventError, EventReader};
 use crate::wire::usage::OracleUsage;
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use gateway_domain::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -18,7 +18,7 @@ struct ChatResult<'a> {
     #[serde(borrow)]
     chat_response: OracleEvent<'a>,
     #[serde(borrow)]
-    model_id: Option<Text<'a>>,
+    model_id: Option<JsonStr<'a>>,
 }
 
 /// An event, or a choice, or a whole answer: what is there depends on the form.
@@ -30,15 +30,15 @@ struct OracleEvent<'a> {
     #[serde(borrow)]
     message: Option<OracleMessage<'a>>,
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<OracleCall<'a>>>,
     #[serde(borrow)]
     citations: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
-    finish_reason: Option<Text<'a>>,
+    finish_reason: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    error_message: Option<Text<'a>>,
+    error_message: Option<JsonStr<'a>>,
     usage: Option<OracleUsage>,
     #[serde(borrow)]
     code: Option<&'a RawValue>,
@@ -52,9 +52,9 @@ struct OracleMessage<'a> {
     #[serde(borrow)]
     content: Option<Vec<OraclePart<'a>>>,
     #[serde(borrow)]
-    reasoning_content: Option<Text<'a>>,
+    reasoning_content: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<JsonStr<'a>>,
     #[serde(borrow)]
     tool_calls: Option<Vec<OracleCall<'a>>>,
 }
@@ -62,18 +62,18 @@ struct OracleMessage<'a> {
 #[derive(Deserialize)]
 struct OraclePart<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
 }
 
 /// The generic form has arguments as text, Cohere's has parameters as an object.
 #[derive(Deserialize)]
 struct OracleCall<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    arguments: Option<Text<'a>>,
+    arguments: Option<JsonStr<'a>>,
     #[serde(borrow)]
     parameters: Option<&'a RawValue>,
 }
@@ -248,7 +248,7 @@ impl OracleReader {
     }
 }
 
-impl Reader for OracleReader {
+impl EventReader for OracleReader {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if data.trim_ascii() == b"[DONE]" {
             self.end(steps);

@@ -5,9 +5,9 @@
 use super::from_chat::citation;
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
-use crate::translate::{EventError, Reader};
+use crate::translate::{EventError, EventReader};
 use crate::wire::usage::{OpenAiUsage, served, told};
-use crate::wire::{Text, read, speaks};
+use crate::wire::{JsonStr, read, speaks};
 use gateway_domain::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,7 @@ use std::borrow::Cow;
 #[derive(Deserialize)]
 struct ResponsesEvent<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(default)]
     output_index: u64,
     #[serde(default)]
@@ -24,7 +24,7 @@ struct ResponsesEvent<'a> {
     #[serde(default)]
     summary_index: u64,
     #[serde(borrow)]
-    delta: Option<Text<'a>>,
+    delta: Option<JsonStr<'a>>,
     #[serde(borrow)]
     logprobs: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -43,11 +43,11 @@ struct ResponsesEvent<'a> {
 #[derive(Deserialize)]
 struct WholeResponse<'a> {
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    model: Option<Text<'a>>,
+    model: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    status: Option<Text<'a>>,
+    status: Option<JsonStr<'a>>,
     #[serde(borrow)]
     output: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
@@ -63,21 +63,21 @@ struct WholeResponse<'a> {
 #[derive(Deserialize)]
 struct Incomplete<'a> {
     #[serde(borrow)]
-    reason: Option<Text<'a>>,
+    reason: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct OutputItem<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    call_id: Option<Text<'a>>,
+    call_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    arguments: Option<Text<'a>>,
+    arguments: Option<JsonStr<'a>>,
     #[serde(borrow)]
     content: Option<Vec<OutputPart<'a>>>,
     #[serde(borrow)]
@@ -89,9 +89,9 @@ struct OutputItem<'a> {
 #[derive(Deserialize)]
 struct OutputPart<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<JsonStr<'a>>,
     #[serde(borrow)]
     annotations: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
@@ -152,7 +152,7 @@ impl ResponsesReader {
         self.end(response, steps)
     }
 
-    fn open<'a>(&mut self, id: Option<Text<'a>>, model: Option<Text<'a>>, steps: &mut Vec<ResponseEvent<'a>>) {
+    fn open<'a>(&mut self, id: Option<JsonStr<'a>>, model: Option<JsonStr<'a>>, steps: &mut Vec<ResponseEvent<'a>>) {
         if !std::mem::replace(&mut self.opened, true) {
             self.model = model.as_ref().map(|model| model.0.to_string());
             steps.push(ResponseEvent::Open { id: id.map(|id| id.0), model: model.map(|model| model.0) });
@@ -340,7 +340,7 @@ impl ResponsesReader {
     }
 }
 
-impl Reader for ResponsesReader {
+impl EventReader for ResponsesReader {
     fn event<'a>(&mut self, data: &'a [u8], steps: &mut Vec<ResponseEvent<'a>>) -> Result<(), EventError> {
         if self.ended || data.trim_ascii() == b"[DONE]" {
             return Ok(());

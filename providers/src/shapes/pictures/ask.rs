@@ -2,10 +2,10 @@
 
 use super::super::object::Object;
 use super::super::refused;
-use crate::adapter::{Call, Outgoing, Pieces};
-use crate::edit::{self, Member};
+use crate::adapter::{BodyPieces, Call, ProviderRequest};
+use crate::edit::{self, MemberSpan};
 use crate::model;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -30,15 +30,15 @@ const READ: &[&str] = &["prompt", "model", "n", "size", "response_format", "stre
 #[derive(Deserialize)]
 struct PictureFields<'a> {
     #[serde(borrow)]
-    prompt: Option<Text<'a>>,
+    prompt: Option<JsonStr<'a>>,
     n: Option<u64>,
     #[serde(borrow)]
-    size: Option<Text<'a>>,
+    size: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    response_format: Option<Text<'a>>,
+    response_format: Option<JsonStr<'a>>,
     stream: Option<bool>,
     #[serde(borrow)]
-    output_format: Option<Text<'a>>,
+    output_format: Option<JsonStr<'a>>,
 }
 
 /// Width and height.
@@ -51,7 +51,7 @@ pub(super) struct Sides {
 #[derive(Debug)]
 pub(super) struct PictureAsk<'c> {
     call: &'c Call<'c>,
-    members: Vec<Member<'c>>,
+    members: Vec<MemberSpan<'c>>,
     pub(super) prompt: Cow<'c, str>,
     pub(super) n: Option<u64>,
     pub(super) sides: Option<Sides>,
@@ -91,7 +91,7 @@ impl<'c> PictureAsk<'c> {
 
     /// Members that are not OpenAI's, as they were written.
     pub(super) fn own(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let foreign = |m: &&Member<'c>| !READ.contains(&&*m.key) && !OPENAIS.contains(&&*m.key);
+        let foreign = |m: &&MemberSpan<'c>| !READ.contains(&&*m.key) && !OPENAIS.contains(&&*m.key);
         self.members.iter().filter(foreign).map(|m| (&*m.key, &self.call.body[m.value.clone()]))
     }
 
@@ -136,7 +136,7 @@ pub(super) fn asked_size(call: &Call<'_>) -> String {
     #[derive(Deserialize)]
     struct AskedSize<'a> {
         #[serde(borrow)]
-        size: Option<Text<'a>>,
+        size: Option<JsonStr<'a>>,
     }
     read::<AskedSize<'_>>(call.body).and_then(|asked| asked.size).map(|size| size.0.into_owned()).unwrap_or_default()
 }
@@ -160,8 +160,8 @@ pub(super) fn sides(size: &str) -> Result<Option<Sides>, Fault> {
     fits.map(Some).ok_or_else(|| refused("size", "must be auto, or width and height as in 1024x1024"))
 }
 
-pub(super) fn outgoing(path: Option<String>, body: Object, adjusted: Vec<&'static str>) -> Outgoing {
-    Outgoing { path, headers: Vec::new(), body: Pieces::One(body.written()), adjusted }
+pub(super) fn outgoing(path: Option<String>, body: Object, adjusted: Vec<&'static str>) -> ProviderRequest {
+    ProviderRequest { path, headers: Vec::new(), body: BodyPieces::One(body.written()), adjusted }
 }
 
 /// Some give bare bytes unless JSON is asked for by name.

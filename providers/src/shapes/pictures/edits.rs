@@ -7,7 +7,7 @@ use super::super::{NativeShape, refused};
 use super::ask::{Sides, accepts_json, outgoing, sides};
 use super::native::DASHSCOPE;
 use super::stability::{STABILITY, is_third};
-use crate::adapter::{Call, Failure, Outgoing, Reply};
+use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use crate::forms::FormWriter;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -117,7 +117,7 @@ impl NativeShape for StabilityEdits {
         "/v2beta/stable-image/edit/{model}"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask = EditAsk::read(call)?;
         if ask.n.is_some_and(|n| n > 1) {
             return Err(refused("n", "must be 1: this provider makes one picture at a time"));
@@ -173,7 +173,7 @@ impl NativeShape for DashScopeEdits {
         DASHSCOPE.path()
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask = EditAsk::read(call)?;
         let prompt = ask.prompt.ok_or_else(|| refused("prompt", "is needed"))?;
         let pictures = ask.images.iter().map(|image| json!({ "image": ask.data_url(image) }));

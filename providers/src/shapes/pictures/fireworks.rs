@@ -7,7 +7,7 @@ use super::super::{NativeShape, in_path};
 use super::answer::{Picture, filtered, list, texts, unreadable};
 use super::ask::{Gives, PictureAsk, accepts_json, outgoing, ratio};
 use super::native::FIREWORKS_OLDER;
-use crate::adapter::{Call, Failure, Outgoing, Reply};
+use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use bytes::Bytes;
 use gateway_domain::Fault;
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl NativeShape for Fireworks {
         FIREWORKS_OLDER.path()
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         if !is_workflow(call) {
             return FIREWORKS_OLDER.request(call);
         }

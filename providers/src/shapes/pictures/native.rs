@@ -4,7 +4,7 @@ use super::super::object::Object;
 use super::super::{NativeShape, in_path};
 use super::answer::{Picture, list, texts, unreadable};
 use super::ask::{Gives, PictureAsk, Sides, accepts_json, outgoing};
-use crate::adapter::{Call, Failure, Outgoing, Reply};
+use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -178,7 +178,7 @@ impl NativeShape for Native {
         self.path
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask = PictureAsk::read(call)?;
         if self.one_at_a_time {
             ask.refuse_several()?;
@@ -218,7 +218,7 @@ impl NativeShape for Native {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gateway_domain::cloud::Settings;
+    use gateway_domain::cloud::CloudSettings;
     use gateway_domain::{Dialect, Operation};
     use http::Method;
 
@@ -242,7 +242,7 @@ mod tests {
             now_ms: 0,
             dice: 0,
             origin: 0,
-            settings: Settings::none(),
+            settings: CloudSettings::none(),
             keeps: None,
         };
         let picture = Bytes::from_static(b"\x89PNG\r\n\x1a\n\xff\xd8");

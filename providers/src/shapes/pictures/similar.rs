@@ -3,7 +3,7 @@
 use super::super::NativeShape;
 use super::super::object::Object;
 use super::ask::{Gives, PictureAsk, asked_size, outgoing};
-use crate::adapter::{Call, Failure, Outgoing, Reply};
+use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use crate::compat::openai_reply;
 use crate::model;
 use bytes::Bytes;
@@ -21,9 +21,9 @@ impl NativeShape for OpenRouter {
         "/v1/images"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let body = model::replaced(call, model::changed(call, call.model)?, "")?;
-        Ok(Outgoing { path: None, headers: Vec::new(), body, adjusted: Vec::new() })
+        Ok(ProviderRequest { path: None, headers: Vec::new(), body, adjusted: Vec::new() })
     }
 
     fn response(&self, slug: &'static str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
@@ -42,7 +42,7 @@ impl NativeShape for Together {
         "/v1/images/generations"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let ask = PictureAsk::read(call)?;
         let mut body = Object::new();
         body.put_some("model", call.model);

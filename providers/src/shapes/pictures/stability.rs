@@ -5,7 +5,7 @@ use super::super::object::Object;
 use super::super::{NativeShape, in_path};
 use super::answer::{Picture, filtered, list, unreadable};
 use super::ask::{Gives, PictureAsk, accepts_json, outgoing, ratio};
-use crate::adapter::{Call, Failure, Outgoing, Pieces, Reply};
+use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
 use http::{HeaderValue, header};
@@ -40,7 +40,7 @@ impl NativeShape for Stability {
         "/v1/generation/{model}/text-to-image"
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<Outgoing, Fault> {
+    fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let (ask, model) = (PictureAsk::read(call)?, in_path(call)?);
         match newer(model) {
             Some((kind, name)) => form(call, &ask, kind, name),
@@ -84,7 +84,7 @@ impl NativeShape for Stability {
 }
 
 /// A form of texts (RFC 7578), with a boundary that no field contains.
-fn form(call: &Call<'_>, ask: &PictureAsk<'_>, kind: &str, name: Option<&str>) -> Result<Outgoing, Fault> {
+fn form(call: &Call<'_>, ask: &PictureAsk<'_>, kind: &str, name: Option<&str>) -> Result<ProviderRequest, Fault> {
     ask.refuse_several()?;
     let boundary = format!("{:016x}{:016x}", call.dice, call.now_ms);
     let mut body = Vec::new();
@@ -120,10 +120,10 @@ fn form(call: &Call<'_>, ask: &PictureAsk<'_>, kind: &str, name: Option<&str>) -
     body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
     let media = HeaderValue::from_str(&format!("multipart/form-data; boundary={boundary}"));
     let media = media.map_err(|e| Fault::new(FaultKind::Internal, e.to_string()))?;
-    Ok(Outgoing {
+    Ok(ProviderRequest {
         path: Some(format!("/v2beta/stable-image/generate/{kind}")),
         headers: vec![accepts_json(), (header::CONTENT_TYPE, media)],
-        body: Pieces::One(body.into()),
+        body: BodyPieces::One(body.into()),
         adjusted: ask.adjusted(&["output_format"], Gives::Bytes),
     })
 }

@@ -3,9 +3,9 @@
 use super::super::object::Object;
 use super::super::refused;
 use crate::adapter::Call;
-use crate::edit::{self, Member};
+use crate::edit::{self, MemberSpan};
 use crate::model;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use gateway_domain::{Fault, FaultKind};
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,14 +25,14 @@ struct RerankFields<'a> {
     top_n: Option<u64>,
     return_documents: Option<bool>,
     #[serde(borrow)]
-    rank_fields: Option<Vec<Text<'a>>>,
+    rank_fields: Option<Vec<JsonStr<'a>>>,
 }
 
 /// A query and its documents, whose texts are found.
 #[derive(Debug)]
 pub(crate) struct RerankAsk<'c> {
     call: &'c Call<'c>,
-    members: Vec<Member<'c>>,
+    members: Vec<MemberSpan<'c>>,
     pub(crate) query: Cow<'c, str>,
     pub(crate) documents: Vec<Cow<'c, str>>,
     pub(crate) top_n: Option<u64>,
@@ -43,7 +43,7 @@ impl<'c> RerankAsk<'c> {
     pub(crate) fn read(call: &'c Call<'c>) -> Result<Self, Fault> {
         let fields: RerankFields<'c> = serde_json::from_slice(call.body)
             .map_err(|e| Fault::new(FaultKind::BadBody, format!("the body is no request for rerank: {e}")))?;
-        let query = read::<Text<'c>>(fields.query.get().as_bytes());
+        let query = read::<JsonStr<'c>>(fields.query.get().as_bytes());
         let query = query.ok_or_else(|| refused("query", "must be a string at this provider"))?.0;
         let chosen: Vec<&str> = fields.rank_fields.iter().flatten().map(|field| &*field.0).collect();
         let text = |raw: &&'c RawValue| text_of(raw, &chosen);
@@ -68,7 +68,7 @@ impl<'c> RerankAsk<'c> {
 
 /// A document's text: itself, its `text`, or the fields that count, a line each.
 fn text_of<'c>(raw: &'c RawValue, chosen: &[&str]) -> Option<Cow<'c, str>> {
-    if let Some(text) = read::<Text<'c>>(raw.get().as_bytes()) {
+    if let Some(text) = read::<JsonStr<'c>>(raw.get().as_bytes()) {
         return Some(text.0);
     }
     let Value::Object(fields) = serde_json::from_str(raw.get()).ok()? else { return None };

@@ -2,7 +2,7 @@
 //! answers have it, and so it is told by a comparison for each number. What is spelled in any other way is not read here.
 
 use super::{Details, OpenAiUsage};
-use crate::wire::members::Members;
+use crate::wire::members::MemberCursor;
 
 /// What stands before each number (<https://platform.openai.com/docs/api-reference/chat/object>).
 const BEFORE: [&str; 9] = [
@@ -19,7 +19,7 @@ const BEFORE: [&str; 9] = [
 const BEHIND: &str = "}}";
 
 /// Adds what it says to a usage that says nothing yet, and goes on behind it. `None`: nothing was read.
-pub(super) fn read(usage: &mut OpenAiUsage, at: &mut Members<'_>) -> Option<()> {
+pub(super) fn read(usage: &mut OpenAiUsage, at: &mut MemberCursor<'_>) -> Option<()> {
     let (mut ahead, mut numbers) = (at.clone(), [None; BEFORE.len()]);
     for (number, before) in numbers.iter_mut().zip(BEFORE) {
         ahead.skip(before)?;

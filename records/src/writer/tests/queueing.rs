@@ -85,7 +85,7 @@ fn each_sender_keeps_its_order() {
 
 #[test]
 fn a_full_queue_drops_and_counts_and_waits_for_nobody() {
-    let metrics = Metrics::new(Shape::default()).expect("metrics");
+    let metrics = Metrics::new(MetricsOptions::default()).expect("metrics");
     let (queue, mut nobody_reads) = channel(2);
     let records = Records { queue, metrics: metrics.clone(), off: false };
     (1..=5).for_each(|n| records.send(Box::new(record(n)), None));
@@ -147,7 +147,7 @@ fn what_guardrails_said_is_put_into_words_on_the_way() {
 fn segments_that_the_ledger_may_ask_for_stay() {
     /// Has put nothing down yet.
     struct Behind;
-    impl Ledger for Behind {
+    impl RecordLedger for Behind {
         fn settle(&self, _: &[LogRecord], _: &[Position]) {}
         fn needs(&self) -> Option<Position> {
             Some(Position::default())

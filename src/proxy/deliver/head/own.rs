@@ -5,7 +5,7 @@
 use crate::guardrails::HookNotes;
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
-use gateway_domain::counters::{LimitStatus, Standings};
+use gateway_domain::counters::{LimitStatus, RateLimitStandings};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pingora::http::ResponseHeader;
 
@@ -143,12 +143,12 @@ pub(super) fn put(sink: &mut impl HeaderSink, names: &Names, value: impl Fn(&mut
 
 /// What the gateway's own headers tell.
 #[derive(Clone, Copy)]
-pub(super) struct Told<'a> {
+pub(super) struct GatewayResponseHeaders<'a> {
     pub(super) request: &'a Request,
     /// `None`: no target had its turn.
     pub(super) info: Option<&'a AttemptInfo>,
     /// How the tightest limits stand.
-    pub(super) limits: Standings,
+    pub(super) limits: RateLimitStandings,
 }
 
 /// Which limits, of requests and of tokens, are told by their bare names as well.
@@ -156,7 +156,11 @@ pub(super) type BareLimits = [bool; 2];
 
 /// The bare names are the provider's where it told of limits of its own by them. Of others of its headers half a limit would
 /// contradict the gateway's, and is dropped.
-pub(super) fn free_bare_limits(names: &OwnNames, limits: Standings, theirs: &mut ResponseHeader) -> BareLimits {
+pub(super) fn free_bare_limits(
+    names: &OwnNames,
+    limits: RateLimitStandings,
+    theirs: &mut ResponseHeader,
+) -> BareLimits {
     let told = [limits.requests.is_some(), limits.tokens.is_some()];
     let is_limit = |name: &HeaderName| name.as_str().starts_with("x-ratelimit-");
     if told == [false; 2] || !theirs.headers.keys().any(is_limit) {
@@ -176,7 +180,7 @@ pub(super) fn free_bare_limits(names: &OwnNames, limits: Standings, theirs: &mut
     free
 }
 
-impl Told<'_> {
+impl GatewayResponseHeaders<'_> {
     pub(super) fn put(&self, names: &OwnNames, sink: &mut impl HeaderSink, bare: BareLimits) {
         put(sink, &names.trace_id, text(&self.request.caller.trace));
         if let Some(info) = self.info {
@@ -271,7 +275,7 @@ mod tests {
     fn bare_limits_are_the_providers_where_it_tells_its_own() {
         let names = OwnNames::new(&["x-gateway-"]);
         let standing = LimitStatus { limit: 5, remaining: 4, reset_at: Timestamp(0) };
-        let limits = Standings { requests: Some(standing), tokens: Some(standing) };
+        let limits = RateLimitStandings { requests: Some(standing), tokens: Some(standing) };
         let left = |theirs: &[&'static str], limits| {
             let mut head = ResponseHeader::build_no_case(200, None).expect("a head");
             for name in theirs {
@@ -285,6 +289,6 @@ mod tests {
         assert_eq!(left(&["date"], limits), ([true, true], vec!["date".to_owned()]));
         assert_eq!(left(&[whole, half], limits), ([false, true], vec![whole.to_owned(), half.to_owned()]));
         assert_eq!(left(&[half], limits), ([true, true], vec![]));
-        assert_eq!(left(&[half], Standings::default()), ([false, false], vec![half.to_owned()]));
+        assert_eq!(left(&[half], RateLimitStandings::default()), ([false, false], vec![half.to_owned()]));
     }
 }

@@ -1,7 +1,7 @@
 //! The pump with scripted sources and a sink that remembers: which bytes go down, in which writes, and how it ends.
 
 use super::*;
-use crate::proxy::body::Budget;
+use crate::proxy::body::BufferBudget;
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::deliver::timers::Deadline;
 use gateway_domain::FaultKind;
@@ -133,12 +133,12 @@ impl Sink for Remembering {
 }
 
 #[derive(Default)]
-struct Counted {
+struct CountingGrowth {
     bytes: usize,
     ask: bool,
 }
 
-impl Growth for Counted {
+impl Growth for CountingGrowth {
     fn saw(&mut self, bytes: usize, tokens: impl FnOnce() -> u64) {
         self.bytes += bytes;
         if self.ask {
@@ -160,14 +160,14 @@ struct Ran {
     grown: usize,
 }
 
-struct Setup {
+struct PumpSetup {
     source: Scripted,
     sink: Remembering,
     timers: StreamTimers,
     first: Option<Piece>,
 }
 
-impl Setup {
+impl PumpSetup {
     fn new(source: Scripted) -> Self {
         let timers = StreamTimers::new(Instant::now(), ms(60_000), None, None);
         Self { source, sink: Remembering::default(), timers, first: None }
@@ -180,11 +180,11 @@ impl Setup {
     }
 
     async fn run(self) -> Ran {
-        let mut capture = BodyCapture::new(CapturePolicy::All, &Budget::new(1 << 20, 1 << 20));
+        let mut capture = BodyCapture::new(CapturePolicy::All, &BufferBudget::new(1 << 20, 1 << 20));
         let mut pump = Pump {
             source: self.source,
             sink: self.sink,
-            growth: Counted::default(),
+            growth: CountingGrowth::default(),
             timers: self.timers,
             capture: &mut capture,
             written: 0,
@@ -196,7 +196,7 @@ impl Setup {
 }
 
 async fn run(acts: impl IntoIterator<Item = Act>) -> Ran {
-    Setup::new(source(acts)).run().await
+    PumpSetup::new(source(acts)).run().await
 }
 
 #[tokio::test]
@@ -211,14 +211,14 @@ async fn pieces_go_down_as_they_come() {
 async fn the_last_piece_and_the_end_are_one_write() {
     let ran = run([Act::Say("a"), Act::Last("b")]).await;
     assert_eq!(ran.writes, ["a", "b."]);
-    let tailed = Setup::new(Scripted { tail: "[DONE]", ..source([Act::Last("b")]) }).run().await;
+    let tailed = PumpSetup::new(Scripted { tail: "[DONE]", ..source([Act::Last("b")]) }).run().await;
     assert_eq!(tailed.writes, ["b[DONE]."]);
     assert_eq!(tailed.written, 7);
 }
 
 #[tokio::test]
 async fn a_tail_behind_nothing_is_written_by_itself() {
-    let ran = Setup::new(Scripted { tail: "[DONE]", ..source([Act::End]) }).run().await;
+    let ran = PumpSetup::new(Scripted { tail: "[DONE]", ..source([Act::End]) }).run().await;
     assert_eq!(ran.writes, ["[DONE]."]);
 }
 
@@ -237,20 +237,20 @@ async fn pieces_that_say_nothing_write_nothing() {
 
 #[tokio::test]
 async fn what_was_held_goes_first_and_takes_the_head_with_it() {
-    let ran = Setup::new(source([Act::Say("b"), Act::End])).first("a", false).run().await;
+    let ran = PumpSetup::new(source([Act::Say("b"), Act::End])).first("a", false).run().await;
     assert_eq!(ran.writes, ["a", "b", "."]);
     assert_eq!(ran.grown, 2);
 }
 
 #[tokio::test]
 async fn a_head_goes_down_though_nothing_was_held() {
-    let ran = Setup::new(source([Act::Say("b"), Act::End])).first("", false).run().await;
+    let ran = PumpSetup::new(source([Act::Say("b"), Act::End])).first("", false).run().await;
     assert_eq!(ran.writes, ["", "b", "."]);
 }
 
 #[tokio::test]
 async fn a_whole_answer_that_was_held_asks_the_source_for_nothing() {
-    let ran = Setup::new(source([Act::Break(Break::Lost)])).first("all", true).run().await;
+    let ran = PumpSetup::new(source([Act::Break(Break::Lost)])).first("all", true).run().await;
     assert!(matches!(ran.ended, Ended::Clean));
     assert_eq!(ran.writes, ["all."]);
     assert_eq!(ran.broke, None);
@@ -266,21 +266,21 @@ async fn a_break_is_told_in_band_and_completes_nothing() {
 
 #[tokio::test]
 async fn what_cannot_be_told_in_band_is_cut_off() {
-    let ran = Setup::new(Scripted { cuts: true, ..source([Act::Say("a"), Act::Break(Break::Lost)]) }).run().await;
+    let ran = PumpSetup::new(Scripted { cuts: true, ..source([Act::Say("a"), Act::Break(Break::Lost)]) }).run().await;
     assert!(matches!(ran.ended, Ended::Cut(_)));
     assert_eq!(ran.writes, ["a"], "no end that a client could take for one");
 }
 
 #[tokio::test]
 async fn a_break_before_the_first_byte_leaves_room_for_another_answer() {
-    let ran = Setup::new(Scripted { cuts: true, ..source([Act::Break(Break::Silent)]) }).run().await;
+    let ran = PumpSetup::new(Scripted { cuts: true, ..source([Act::Break(Break::Silent)]) }).run().await;
     assert!(matches!(ran.ended, Ended::Unsent(_)));
     assert_eq!(ran.writes, [""; 0]);
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_while_it_waits_ends_it() {
-    let mut setup = Setup::new(source([Act::Say("a"), Act::Wait(ms(60_000)), Act::Say("b")]));
+    let mut setup = PumpSetup::new(source([Act::Say("a"), Act::Wait(ms(60_000)), Act::Say("b")]));
     setup.sink.leaves_waiting = true;
     let ran = setup.run().await;
     assert!(matches!(ran.ended, Ended::ClientLeft(ClientLeft::Gone(_))));
@@ -290,7 +290,7 @@ async fn a_client_that_leaves_while_it_waits_ends_it() {
 #[tokio::test]
 async fn a_client_that_cannot_be_written_to_ends_it() {
     for (after, writes) in [(0, vec![]), (1, vec!["a"]), (2, vec!["a", "b"])] {
-        let mut setup = Setup::new(source([Act::Say("a"), Act::Say("b"), Act::End]));
+        let mut setup = PumpSetup::new(source([Act::Say("a"), Act::Say("b"), Act::End]));
         setup.sink.leaves_after = Some(after);
         let ran = setup.run().await;
         assert!(matches!(ran.ended, Ended::ClientLeft(_)), "{after}");
@@ -300,7 +300,7 @@ async fn a_client_that_cannot_be_written_to_ends_it() {
 
 #[tokio::test]
 async fn silence_breaks_it() {
-    let mut setup = Setup::new(source([Act::Say("a"), Act::Wait(ms(60_000))]));
+    let mut setup = PumpSetup::new(source([Act::Say("a"), Act::Wait(ms(60_000))]));
     setup.timers = StreamTimers::new(Instant::now(), ms(30), None, None);
     let ran = setup.run().await;
     assert!(matches!(ran.ended, Ended::InBand));
@@ -309,7 +309,7 @@ async fn silence_breaks_it() {
 
 #[tokio::test]
 async fn comments_fill_a_silence_between_events_and_are_no_part_of_the_answer() {
-    let mut setup = Setup::new(source([Act::Say("a\n\n"), Act::Wait(ms(100)), Act::Say("b\n\n"), Act::End]));
+    let mut setup = PumpSetup::new(source([Act::Say("a\n\n"), Act::Wait(ms(100)), Act::Say("b\n\n"), Act::End]));
     setup.timers = StreamTimers::new(Instant::now(), ms(60_000), Some(ms(40)), None);
     let ran = setup.run().await;
     let comments = ran.writes.iter().filter(|write| *write == "#").count();
@@ -322,14 +322,14 @@ async fn comments_fill_a_silence_between_events_and_are_no_part_of_the_answer() 
 
 #[tokio::test]
 async fn no_comment_stands_inside_an_event() {
-    let mut setup = Setup::new(source([Act::Say("half"), Act::Wait(ms(100)), Act::Say("\n\n"), Act::End]));
+    let mut setup = PumpSetup::new(source([Act::Say("half"), Act::Wait(ms(100)), Act::Say("\n\n"), Act::End]));
     setup.timers = StreamTimers::new(Instant::now(), ms(60_000), Some(ms(20)), None);
     assert_eq!(setup.run().await.writes, ["half", "\n\n", "."]);
 }
 
 #[tokio::test]
 async fn the_time_for_the_whole_ends_it_while_the_source_is_silent() {
-    let mut setup = Setup::new(source([Act::Say("a"), Act::Wait(ms(60_000))]));
+    let mut setup = PumpSetup::new(source([Act::Say("a"), Act::Wait(ms(60_000))]));
     let deadline = Deadline { at: Instant::now() + ms(40), told: ms(1234) };
     setup.timers = StreamTimers::until(Instant::now(), Some(deadline));
     let ran = setup.run().await;
@@ -339,7 +339,7 @@ async fn the_time_for_the_whole_ends_it_while_the_source_is_silent() {
 
 #[tokio::test]
 async fn the_time_for_the_whole_ends_it_while_the_client_does_not_read() {
-    let mut setup = Setup::new(source([Act::Say("a"), Act::End]));
+    let mut setup = PumpSetup::new(source([Act::Say("a"), Act::End]));
     setup.sink.slow = ms(60_000);
     let deadline = Deadline { at: Instant::now() + ms(40), told: ms(1234) };
     setup.timers = StreamTimers::until(Instant::now(), Some(deadline));
@@ -351,12 +351,12 @@ async fn the_time_for_the_whole_ends_it_while_the_client_does_not_read() {
 
 #[tokio::test]
 async fn nothing_is_asked_of_the_source_for_growth_that_nobody_wants() {
-    let mut capture = BodyCapture::new(CapturePolicy::Nothing, &Budget::new(1 << 20, 1 << 20));
+    let mut capture = BodyCapture::new(CapturePolicy::Nothing, &BufferBudget::new(1 << 20, 1 << 20));
     for ask in [false, true] {
         let mut pump = Pump {
             source: source([Act::Say("a"), Act::End]),
             sink: Remembering::default(),
-            growth: Counted { ask, ..Counted::default() },
+            growth: CountingGrowth { ask, ..CountingGrowth::default() },
             timers: StreamTimers::until(Instant::now(), None),
             capture: &mut capture,
             written: 0,

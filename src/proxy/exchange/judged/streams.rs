@@ -1,13 +1,13 @@
 //! Answers that stream, judged: held whole, or until some of their text has passed, so that a denial before that is an
 //! answer of its own and another target may have its turn.
 
-use super::{Attempt, Outcome, Resolved, Turn, softened};
+use super::{Attempt, Outcome, ResolvedTarget, Turn, softened};
 use crate::clock;
 use crate::guardrails::{HeldEvents, OutputVerdict, StreamJudge, TargetGuards};
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::deliver::{
-    BegunStream, Break, Piece, Source, SourceEvent, Translated, WholeAnswer, fallen, timed_out, usage_of,
+    BegunStream, Break, Piece, Source, SourceEvent, TranslatedSource, WholeAnswer, fallen, timed_out, usage_of,
 };
 use crate::proxy::record::BodyCapture;
 use crate::upstream::http1::SendError;
@@ -28,7 +28,7 @@ impl Turn<'_, '_> {
     pub(super) async fn judge_stream(
         &mut self,
         guarded: &Arc<TargetGuards>,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         stream: Box<BegunStream>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -46,7 +46,7 @@ impl Turn<'_, '_> {
     async fn watch_stream(
         &mut self,
         guarded: &Arc<TargetGuards>,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         stream: Box<BegunStream>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -57,8 +57,13 @@ impl Turn<'_, '_> {
             return Ok(broken("The provider's stream cannot be judged"));
         };
         let BegunStream { head, response, translator, held, texts, ended, .. } = *stream;
-        let mut source =
-            Translated { response, translator, dialect: route.dialect, aborted: false, judge: Some(Box::new(judge)) };
+        let mut source = TranslatedSource {
+            response,
+            translator,
+            dialect: route.dialect,
+            aborted: false,
+            judge: Some(Box::new(judge)),
+        };
         source.judge_first(&held, &texts, ended);
         let leader = attempt.leader.take();
         let began = self.in_time(leader.as_ref(), source.begin()).await;
@@ -84,7 +89,7 @@ impl Turn<'_, '_> {
             judge.judge_beside(&self.gate.parts.guardrails, notes);
         }
         let judge = (!is_over).then_some(judge);
-        let Translated { response, translator, .. } = source;
+        let TranslatedSource { response, translator, .. } = source;
         let capture = self.capture(&held);
         let (texts, ended) = (Vec::new(), is_over);
         let begun = BegunStream { head, response, translator, held, texts, capture, ended, aborted: false, judge };
@@ -95,7 +100,7 @@ impl Turn<'_, '_> {
     async fn hold_stream(
         &mut self,
         guarded: &Arc<TargetGuards>,
-        resolved: &Resolved<'_>,
+        resolved: &ResolvedTarget<'_>,
         stream: Box<BegunStream>,
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
@@ -104,7 +109,7 @@ impl Turn<'_, '_> {
             return Ok(broken("The provider's stream cannot be judged"));
         };
         let BegunStream { head, response, translator, held, ended, .. } = *stream;
-        let mut source = Translated { response, translator, dialect: route.dialect, aborted: false, judge: None };
+        let mut source = TranslatedSource { response, translator, dialect: route.dialect, aborted: false, judge: None };
         let mut permit = Permit::new(&self.gate.parts.delivery.budget);
         permit.charge(self.gate.request.caller.tenant.key.id.0);
         let leader = attempt.leader.take();
@@ -138,7 +143,7 @@ impl Turn<'_, '_> {
             notes.note_output(&said);
         }
         let held = events.release(said.rewritten.as_ref());
-        let Translated { response, translator, .. } = source;
+        let TranslatedSource { response, translator, .. } = source;
         let capture = self.capture(&held);
         let (texts, ended) = (Vec::new(), is_whole);
         let begun =
@@ -157,8 +162,8 @@ impl Turn<'_, '_> {
     async fn deny_stream(
         &mut self,
         guarded: &TargetGuards,
-        (resolved, said): (&Resolved<'_>, Option<Judged>),
-        source: Translated,
+        (resolved, said): (&ResolvedTarget<'_>, Option<Judged>),
+        source: TranslatedSource,
         attempt: &mut Attempt,
     ) -> Outcome {
         let soft = said.as_ref().is_some_and(|said| said.soft_deny_200);
@@ -180,7 +185,7 @@ impl Turn<'_, '_> {
         denied
     }
 
-    fn fell(&self, why: Break, resolved: &Resolved<'_>) -> Outcome {
+    fn fell(&self, why: Break, resolved: &ResolvedTarget<'_>) -> Outcome {
         match why {
             Break::Overdue(told) => Outcome::Fault(timed_out(told)),
             Break::Upstream(e) => Outcome::Fault(fallen(e, resolved.provider())),
@@ -198,7 +203,7 @@ impl Turn<'_, '_> {
 
 /// Reads a stream to its end, or to the bound on what is held.
 async fn collect(
-    source: &mut Translated,
+    source: &mut TranslatedSource,
     mut events: HeldEvents,
     (held, ended): (Bytes, bool),
     permit: &mut Permit,

@@ -1,6 +1,6 @@
 //! What is written down of a call, so that whoever watches it next can make its request anew.
 
-use crate::proxy::exchange::{CallParts, Gate};
+use crate::proxy::exchange::{AdmissionGate, CallParts};
 use crate::proxy::kept_ask::{AskWorld, AskedAnew, KeptAsk, Unmade};
 use crate::proxy::request::Request;
 use gateway_domain::ports::Tokens;
@@ -20,7 +20,11 @@ pub(super) struct CallRow {
 }
 
 impl CallRow {
-    pub(super) fn of(Gate { parts, request, routing }: Gate<'_>, call: &str, client: &HeaderMap) -> Self {
+    pub(super) fn of(
+        AdmissionGate { parts, request, routing }: AdmissionGate<'_>,
+        call: &str,
+        client: &HeaderMap,
+    ) -> Self {
         let ask = KeptAsk::of((request, routing), client, &parts.delivery.settings.header_alias);
         Self { call: call.to_owned(), began: request.caller.at.micros(), ask }
     }

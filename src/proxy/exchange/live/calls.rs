@@ -6,9 +6,9 @@ use super::noted::CallEnd;
 use super::watch::{CallWatch, WatchedCall, hang_up};
 use crate::proxy::call_ask::{call_in_path, is_id};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::deliver::{Outcome, Passthrough};
+use crate::proxy::deliver::{Outcome, PassthroughResponse};
 use crate::proxy::exchange::attempt::Attempt;
-use crate::proxy::exchange::{Exchange, Gate};
+use crate::proxy::exchange::{AdmissionGate, Exchange};
 use crate::proxy::hooks;
 use crate::proxy::objects::Binder;
 use crate::proxy::target;
@@ -42,7 +42,7 @@ impl Exchange<'_> {
         match watched {
             Ok(watch) => self.watch = Some(watch),
             Err(fault) if self.must_be_watched() => {
-                let gate = Gate { parts: self.parts, request: self.request, routing: &self.routing };
+                let gate = AdmissionGate { parts: self.parts, request: self.request, routing: &self.routing };
                 if let Some(call) = &call {
                     hang_up(gate, call).await;
                 }
@@ -68,7 +68,7 @@ impl Exchange<'_> {
 
     async fn watch(&mut self, call: &str, attempt: &mut Attempt) -> Result<Box<CallWatch>, Fault> {
         let seat = self.seat.take().ok_or_else(|| Fault::new(FaultKind::Busy, "No more calls are watched"))?;
-        let gate = Gate { parts: self.parts, request: self.request, routing: &self.routing };
+        let gate = AdmissionGate { parts: self.parts, request: self.request, routing: &self.routing };
         let headers = &self.client.view().req_header().headers;
         // Before anything else: whatever happens to this node from here on, another goes on.
         let row = CallRow::of(gate, call, headers).written();
@@ -87,7 +87,7 @@ impl Exchange<'_> {
     }
 
     /// The provider's own id of the call: of one that it made it stands in the answer.
-    fn call_of(&self, passing: &Passthrough) -> Option<String> {
+    fn call_of(&self, passing: &PassthroughResponse) -> Option<String> {
         if let Some(call) = call_in_path(self.request.ask.route.tail()) {
             return Some(call.to_owned());
         }
@@ -114,7 +114,7 @@ impl Exchange<'_> {
         if !hooks::is_unguarded(self.request, leaf) {
             return true;
         }
-        let gate = Gate { parts: self.parts, request: self.request, routing: &self.routing };
+        let gate = AdmissionGate { parts: self.parts, request: self.request, routing: &self.routing };
         let mut wants = gate.of_caller();
         wants.without_requests();
         if !wants.is_empty() {

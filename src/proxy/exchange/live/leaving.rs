@@ -5,7 +5,7 @@ use super::session::{EndedSession, LiveResult, LiveSession, mask};
 use super::standing;
 use super::turns::{TurnOutcome, guessed};
 use crate::clock;
-use crate::proxy::exchange::Gate;
+use crate::proxy::exchange::AdmissionGate;
 use gateway_domain::record::RealtimeNote;
 use gateway_domain::{Fault, FaultKind};
 use gateway_policies::Estimate;
@@ -37,7 +37,7 @@ impl LiveSession<'_, '_, '_> {
             Ok(standing) => standing,
             Err(fault) => return self.end_for(&fault).await,
         };
-        let gate = Gate { request: &standing.request, ..self.gate };
+        let gate = AdmissionGate { request: &standing.request, ..self.gate };
         let nothing = Estimate { prompt: 0, output: Some(0) };
         match Box::pin(gate.response(&standing.aim, nothing)).await {
             Ok(holds) => {

@@ -15,7 +15,7 @@ use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, note_denied, settle};
 use crate::guardrails::HookNotes;
 use crate::proxy::body::Permit;
 use crate::proxy::client::Upload;
-use crate::proxy::exchange::Gate;
+use crate::proxy::exchange::AdmissionGate;
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::target;
 use crate::upstream::http1::{Response, SendError};
@@ -68,7 +68,7 @@ enum LiveStep {
 }
 
 pub(super) struct LiveSession<'x, 'a, 'c> {
-    pub(super) gate: Gate<'a>,
+    pub(super) gate: AdmissionGate<'a>,
     pub(super) listener: Listener<'x, 'c>,
     pub(super) opened: &'x AttemptInfo,
     pub(super) upload: Upload,
@@ -101,7 +101,7 @@ pub(super) struct LiveSession<'x, 'a, 'c> {
 
 impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
     pub(super) fn new(
-        gate: Gate<'a>,
+        gate: AdmissionGate<'a>,
         listener: Listener<'x, 'c>,
         (upload, response): (Upload, Response),
         opened: &'x AttemptInfo,
@@ -327,7 +327,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
         }
         let prompt = self.turns.context.tokens();
         let estimate = Estimate { prompt, output: most_output.or(self.turns.facts.most_output) };
-        let gate = Gate { request: &standing.request, ..self.gate };
+        let gate = AdmissionGate { request: &standing.request, ..self.gate };
         let holds = gate.response(&standing.aim, estimate).await?;
         Ok(LiveTurn { standing, holds: Some(holds), tally: Tally::default(), prompt })
     }

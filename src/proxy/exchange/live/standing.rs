@@ -3,10 +3,10 @@
 
 use super::LiveParts;
 use crate::clock;
-use crate::proxy::exchange::Gate;
+use crate::proxy::exchange::AdmissionGate;
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::{
-    AskedFor, AskedModel, Caller, Content, LastLook, Request, Tenant, TenantGuardrails, Waited,
+    AskedFor, AskedModel, Caller, LastLook, Request, RequestContent, Tenant, TenantGuardrails, Waited,
 };
 use crate::proxy::target::{self, Aim};
 use gateway_domain::{Fault, FaultKind, Operation, Timestamp};
@@ -50,12 +50,12 @@ pub(super) struct LiveStanding {
 impl LiveStanding {
     /// `model`: that is in force by now, where it is not the one that the session opened with.
     pub(super) fn new(
-        gate: Gate<'_>,
+        gate: AdmissionGate<'_>,
         live: &LiveParts,
         opened: &AttemptInfo,
         model: Option<Arc<str>>,
     ) -> Result<Self, Fault> {
-        let Gate { request, routing, .. } = gate;
+        let AdmissionGate { request, routing, .. } = gate;
         let now = clock::now();
         let tenant = standing_now(live, &request.caller.tenant, now)?;
         let mut request = Box::new(again(request, tenant, now));
@@ -112,7 +112,7 @@ pub(super) fn again(opened: &Request, tenant: Arc<Tenant>, now: Timestamp) -> Re
             route: ask.route.clone(),
             headers: ask.headers.clone(),
             credential: ask.credential.clone(),
-            content: Content { unread: true, model: ask.content.model.clone(), ..Content::default() },
+            content: RequestContent { unread: true, model: ask.content.model.clone(), ..RequestContent::default() },
             prompt: None,
             reckoned: OnceLock::new(),
             untouched_model: None,

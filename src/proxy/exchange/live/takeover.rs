@@ -12,7 +12,7 @@ use crate::clock;
 use crate::in_flight::{InFlight, InFlightGuard};
 use crate::issuers::Issuers;
 use crate::price_list;
-use crate::proxy::exchange::{CallParts, Gate};
+use crate::proxy::exchange::{AdmissionGate, CallParts};
 use crate::proxy::kept_ask::{AskConfigs, Unmade};
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
@@ -111,7 +111,7 @@ impl CallTakeover {
                 return Some(CallEnd::Over);
             }
         };
-        let gate = Gate { parts: &self.parts, request: &request, routing: &routing };
+        let gate = AdmissionGate { parts: &self.parts, request: &request, routing: &routing };
         let told = (&*request, Some(&routing));
         let found = standing_now(live, &request.caller.tenant, clock::now()).and_then(|_| resolved(gate));
         let (info, slot) = match found {
@@ -173,7 +173,7 @@ fn later(job: &Job, why: String) -> CallEnd {
 }
 
 /// What is known of a target before it is asked.
-async fn begun(Gate { request, routing, .. }: Gate<'_>, aim: &Aim) -> AttemptInfo {
+async fn begun(AdmissionGate { request, routing, .. }: AdmissionGate<'_>, aim: &Aim) -> AttemptInfo {
     let leaf = routing.plan.leaf();
     price_list::opened().await;
     AttemptInfo {

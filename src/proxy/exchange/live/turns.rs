@@ -6,7 +6,7 @@ use super::standing::LiveStanding;
 use super::transcriber::SessionTranscriber;
 use crate::guardrails::{HookNotes, NotedRecord};
 use crate::price_list;
-use crate::proxy::exchange::Gate;
+use crate::proxy::exchange::AdmissionGate;
 use crate::proxy::exchange::admission::Holds;
 use crate::proxy::record::{self, AttemptInfo, Tried};
 use crate::proxy::request::Request;
@@ -152,7 +152,7 @@ pub(super) struct TurnOutcome<'t> {
 
 /// Settles a part of a session, and writes its record.
 pub(super) async fn settle(
-    Gate { parts, routing, .. }: Gate<'_>,
+    AdmissionGate { parts, routing, .. }: AdmissionGate<'_>,
     standing: LiveStanding,
     holds: Option<Holds>,
     outcome: TurnOutcome<'_>,
@@ -160,7 +160,7 @@ pub(super) async fn settle(
     let LiveStanding { request, aim, info } = standing;
     let mut holds = match holds {
         Some(holds) => holds,
-        None => Gate { parts, request: &request, routing }.unasked(&aim).await,
+        None => AdmissionGate { parts, request: &request, routing }.unasked(&aim).await,
     };
     let TurnOutcome { operation, id, status, mut usage, told, notes } = outcome;
     usage = usage.map(|usage| if info.is_clients_host { usage.believable(0, 0) } else { usage.bounded() });
@@ -188,7 +188,7 @@ pub(super) async fn settle(
 
 /// Writes the record of what guardrails denied and nobody is charged for.
 pub(super) fn note_denied(
-    Gate { parts, routing, .. }: Gate<'_>,
+    AdmissionGate { parts, routing, .. }: AdmissionGate<'_>,
     LiveStanding { request, info, .. }: LiveStanding,
     operation: Operation,
     id: &str,

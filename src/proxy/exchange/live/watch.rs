@@ -12,15 +12,15 @@ use crate::in_flight::InFlightGuard;
 use crate::metrics::Metrics;
 use crate::proxy::admission_guard::ConcurrencySlot;
 use crate::proxy::asked_path;
-use crate::proxy::call::{Prepared, Resolved};
+use crate::proxy::call::{Prepared, ResolvedTarget};
 use crate::proxy::call_ask::{CallAsk, path_of};
 use crate::proxy::client::Upload;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::exchange::attempt::TargetCall;
-use crate::proxy::exchange::{CallParts, Gate};
+use crate::proxy::exchange::{AdmissionGate, CallParts};
 use crate::proxy::head::ClientHeaders;
 use crate::proxy::record::{self, AttemptInfo, Tried};
-use crate::proxy::request::{Content, Request};
+use crate::proxy::request::{Request, RequestContent};
 use crate::proxy::routing::Routing;
 use crate::proxy::target;
 use crate::upstream::http1::{Framing, RequestBody, Response};
@@ -127,7 +127,7 @@ pub(super) struct WatchedCall<'a> {
 
 impl CallWatch {
     /// `Err`: nobody hears what is said in it.
-    pub(super) async fn open(gate: Gate<'_>, watched: WatchedCall<'_>) -> Result<Box<Self>, SideFault> {
+    pub(super) async fn open(gate: AdmissionGate<'_>, watched: WatchedCall<'_>) -> Result<Box<Self>, SideFault> {
         let WatchedCall { call, seat, slot, info, headers, noted, goes_on } = watched;
         let mut request = Box::new(beside(gate.request, call)?);
         request.ask.upload = Some(Framing::WebSocket);
@@ -137,7 +137,7 @@ impl CallWatch {
             if attempt > 0 {
                 tokio::time::sleep(BETWEEN).await;
             }
-            let gate = Gate { parts: gate.parts, request: &request, routing: &routing };
+            let gate = AdmissionGate { parts: gate.parts, request: &request, routing: &routing };
             match side_socket(gate).await {
                 Ok(socket) => {
                     let info = AttemptInfo {
@@ -173,7 +173,7 @@ impl CallWatch {
     /// Listens until the call is over, or has to be.
     pub(crate) async fn run(self: Box<Self>, parts: Arc<CallParts>, _ticket: InFlightGuard) {
         let Self { call, request, routing, info, headers, socket, seat, slot, noted, goes_on } = *self;
-        let gate = Gate { parts: &parts, request: &request, routing: &routing };
+        let gate = AdmissionGate { parts: &parts, request: &request, routing: &routing };
         let age = goes_on.as_ref().map_or(Duration::ZERO, |goes_on| goes_on.age);
         let beside = BesideCall::watched(&call, noted.clone(), goes_on);
         let session = LiveSession::new(gate, Listener::Nobody(&headers), socket, &info).watching(beside, age);
@@ -221,14 +221,14 @@ fn beside(request: &Request, call: &str) -> Result<Request, Fault> {
 }
 
 /// The target as the gateway asks it for itself.
-pub(super) fn resolved(gate: Gate<'_>) -> Result<Resolved<'_>, Fault> {
+pub(super) fn resolved(gate: AdmissionGate<'_>) -> Result<ResolvedTarget<'_>, Fault> {
     let leaf = &**gate.routing.plan.leaf();
     let aim = target::resolve(leaf, gate.routing.inline, gate.request)?;
     let content = Cow::Borrowed(&gate.request.ask.content);
-    Ok(Resolved { leaf, aim, content, guarded: None, binder: None, keeps: false })
+    Ok(ResolvedTarget { leaf, aim, content, guarded: None, binder: None, keeps: false })
 }
 
-async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), SideFault> {
+async fn side_socket(gate: AdmissionGate<'_>) -> Result<(Upload, Response), SideFault> {
     let resolved = resolved(gate)?;
     let mut handshake = HeaderMap::new();
     for (name, value) in [
@@ -262,7 +262,7 @@ async fn side_socket(gate: Gate<'_>) -> Result<(Upload, Response), SideFault> {
 }
 
 /// Ends a call as far as that is in the gateway's hands.
-pub(super) async fn hang_up(gate: Gate<'_>, call: &str) {
+pub(super) async fn hang_up(gate: AdmissionGate<'_>, call: &str) {
     let told = tokio::time::timeout(WITHIN, hung_up(gate, call)).await;
     let why = match told {
         Ok(Ok(200..300 | 404)) => return,
@@ -273,17 +273,18 @@ pub(super) async fn hang_up(gate: Gate<'_>, call: &str) {
     tracing::warn!(call, why, "a call could not be hung up");
 }
 
-async fn hung_up(gate: Gate<'_>, call: &str) -> Result<u16, Fault> {
+async fn hung_up(gate: AdmissionGate<'_>, call: &str) -> Result<u16, Fault> {
     let opened = &gate.request.caller.tenant;
     // Whoever may no more could when the call began.
     let tenant = standing_now(&gate.parts.live, opened, clock::now()).unwrap_or_else(|_| opened.clone());
     let mut request = again(gate.request, tenant, gate.request.caller.at);
     request.ask.method = Method::POST;
     request.ask.route = asked_path::route(&Method::POST, &path_of(call, "hangup"), None)?;
-    request.ask.content = Content { model: request.ask.content.model, bytes: Bytes::new(), ..Content::default() };
+    request.ask.content =
+        RequestContent { model: request.ask.content.model, bytes: Bytes::new(), ..RequestContent::default() };
     request.ask.call = Some(Box::new(CallAsk::hangup()));
     request.ask.upload = None;
-    let gate = Gate { request: &request, ..gate };
+    let gate = AdmissionGate { request: &request, ..gate };
     let resolved = resolved(gate)?;
     let prepared = Prepared::new(&request, &resolved, ClientHeaders::of_nobody(&HeaderMap::new()))?;
     let asked = TargetCall { gate, resolved: &resolved, prepared: &prepared, whole_at: &mut None };

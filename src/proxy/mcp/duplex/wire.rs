@@ -3,12 +3,12 @@
 
 use crate::proxy::mcp::upstream::{UpstreamAsk, UpstreamCalls, UsedPass, fallen};
 use crate::proxy::outbound::{self, OutboundAsk};
-use crate::upstream::http1::{self, Clocks, RequestBody, Response};
+use crate::upstream::http1::{self, PeerTimeouts, RequestBody, Response};
 use crate::upstream::{Credentials, Dialer, ProgramInput, ProgramOutput};
 use gateway_domain::snapshot::McpUpstream;
 use gateway_mcp::RpcError;
 use gateway_mcp::sse::McpEvents;
-use gateway_providers::Pieces;
+use gateway_providers::BodyPieces;
 use http::{HeaderName, HeaderValue, Method, header};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -116,8 +116,8 @@ impl SseWire {
         let ask = OutboundAsk { method: Method::POST, target: self.endpoint.clone(), headers, body: text.into() };
         let head = outbound::head(&self.upstream, identity.as_ref(), &ask, pass.as_ref()).ok()?;
         let origin = self.dialer.origin(&self.upstream.base).await.ok()?;
-        let clocks = Clocks { first_byte: BRIEF, idle: BRIEF };
-        let pieces = Pieces::One(ask.body);
+        let clocks = PeerTimeouts { first_byte: BRIEF, idle: BRIEF };
+        let pieces = BodyPieces::One(ask.body);
         let sent = http1::send(&self.dialer, &origin, &head, RequestBody::Held(&pieces), clocks).await;
         sent.ok()?.discard(1).await;
         Some(())

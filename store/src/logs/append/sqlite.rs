@@ -3,7 +3,7 @@
 
 use super::without_zero;
 use crate::logs::columns::{COLUMNS, encode};
-use crate::logs::field::Sink;
+use crate::logs::field::FieldSink;
 use crate::logs::powers::next_chunk;
 use gateway_domain::record::LogRecord;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
@@ -218,7 +218,7 @@ fn bind<'c, 'r: 'c>(cells: impl Iterator<Item = &'c Cell<'r>>, count: usize) -> 
     Ok(arguments)
 }
 
-impl<'r> Sink<'r> for Rows<'r> {
+impl<'r> FieldSink<'r> for Rows<'r> {
     fn text(&mut self, text: Option<&'r str>) {
         self.push(text.map_or(Cell::Absent, Cell::Text));
     }

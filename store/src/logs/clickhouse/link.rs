@@ -3,7 +3,7 @@
 
 use super::place::{BadColumnsUrl, ColumnsUrl};
 use super::row_binary::RowsOut;
-use crate::database::Options;
+use crate::database::DatabaseOptions;
 use crate::session::Value;
 use bytes::Bytes;
 use clickhouse::query::Query;
@@ -100,7 +100,7 @@ impl From<ServerSays> for StoreError {
 }
 
 impl ServerLink {
-    pub(super) fn open(url: &ColumnsUrl, options: &Options) -> Result<Self, BadColumnsUrl> {
+    pub(super) fn open(url: &ColumnsUrl, options: &DatabaseOptions) -> Result<Self, BadColumnsUrl> {
         let mut plain = HttpConnector::new();
         plain.set_connect_timeout(Some(options.connect_timeout));
         plain.set_keepalive(Some(Duration::from_secs(60)));

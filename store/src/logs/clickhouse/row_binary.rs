@@ -3,7 +3,7 @@
 
 use super::super::append::without_zero;
 use super::super::columns::{COLUMNS, read};
-use super::super::field::{Sink, Source};
+use super::super::field::{FieldSink, FieldSource};
 use super::tables::is_key;
 use gateway_domain::analytics::Sketch;
 use gateway_domain::record::LogRecord;
@@ -104,7 +104,7 @@ impl RecordOut<'_> {
     }
 }
 
-impl<'r> Sink<'r> for RecordOut<'_> {
+impl<'r> FieldSink<'r> for RecordOut<'_> {
     fn text(&mut self, text: Option<&'r str>) {
         self.put(text.map(without_zero).as_deref());
     }
@@ -212,7 +212,7 @@ impl StoredRow<'_, '_> {
     }
 }
 
-impl Source for StoredRow<'_, '_> {
+impl FieldSource for StoredRow<'_, '_> {
     fn text(&mut self) -> Result<&str, Error> {
         Ok(self.opt_text()?.unwrap_or_default())
     }

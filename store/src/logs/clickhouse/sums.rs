@@ -3,7 +3,7 @@
 //! is no bound of records: what a question has is its time, and a number of cells.
 
 use super::super::query::filter;
-use super::super::sums::{Gather, MOST_CELLS, Source, USER, is_in_rollups, stretches};
+use super::super::sums::{Gather, MOST_CELLS, SumSource, USER, is_in_rollups, stretches};
 use super::ColumnStore;
 use super::row_binary::Cells;
 use gateway_domain::Timestamp;
@@ -227,7 +227,7 @@ impl ColumnStore {
         };
         for stretch in stretches(query, &[]) {
             let mut at = stretch.from;
-            if stretch.source != Source::Records {
+            if stretch.source != SumSource::Records {
                 for hour in sealed.range(stretch.from..stretch.to) {
                     if at < *hour {
                         records.push(at, *hour);

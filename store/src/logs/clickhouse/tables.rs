@@ -2,7 +2,7 @@
 //! drops whole partitions, sorted so that an organisation's newest records lie together, and with skip indexes for what
 //! is looked up by name.
 
-use super::super::columns::{COLUMNS, Kind};
+use super::super::columns::{COLUMNS, ColumnKind};
 use super::super::day::Day;
 use super::link::ServerLink;
 use super::row_binary::Cells;
@@ -89,10 +89,10 @@ impl ColumnTable {
     pub(super) const ALL: [&'static Self; 6] = [&RECORDS, &BODIES, &ROLLUPS, &MARGINS, &TOUCHES, &SEALS];
 
     fn columns(&self) -> Vec<(&'static str, String)> {
-        let stored = |(name, kind): &(&'static str, Kind)| {
+        let stored = |(name, kind): &(&'static str, ColumnKind)| {
             let kind = match kind {
-                Kind::Text => "String",
-                Kind::Int => "Int64",
+                ColumnKind::Text => "String",
+                ColumnKind::Int => "Int64",
             };
             (*name, if is_key(name) { kind.to_owned() } else { format!("Nullable({kind})") })
         };
@@ -100,7 +100,10 @@ impl ColumnTable {
         let mut columns: Vec<_> = match self.holds {
             TableHolds::Records => COLUMNS.iter().map(stored).chain(DERIVED.map(given)).collect(),
             TableHolds::Bodies => {
-                [("id", Kind::Text), ("created_at", Kind::Int), ("bodies", Kind::Text)].iter().map(stored).collect()
+                [("id", ColumnKind::Text), ("created_at", ColumnKind::Int), ("bodies", ColumnKind::Text)]
+                    .iter()
+                    .map(stored)
+                    .collect()
             }
             TableHolds::Rollups | TableHolds::Margins => {
                 let texts = |names: &'static [&'static str]| names.iter().map(move |name| given((*name, "String")));

@@ -6,7 +6,7 @@ use super::rows::{NamedRow, RowKey, insert, read};
 use crate::filter::Filter;
 use crate::logs::day::Day;
 use crate::logs::shape::Table;
-use crate::session::{Row, Session};
+use crate::session::{DatabaseRow, Session};
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Combination, CutValues, Grain, Margin, Sums};
 use gateway_domain::id::{KeyId, OrgId, WorkspaceId};
@@ -105,7 +105,7 @@ async fn add_up(
     );
     let (sql, values) = filter.grouped(&select, "");
     let span = Mutex::new(span);
-    let take = |row: &Row| {
+    let take = |row: &DatabaseRow| {
         let (of, knows_prompt) = combination(row)?;
         let mut span = span.lock();
         if !knows_prompt {
@@ -119,7 +119,7 @@ async fn add_up(
 }
 
 /// Reads the combination of a row, and whether the row was written by a version that tells of prompts.
-fn combination(row: &Row) -> Result<(Combination, bool), Error> {
+fn combination(row: &DatabaseRow) -> Result<(Combination, bool), Error> {
     let mut c = row.columns();
     let of = Combination {
         org: OrgId(c.uuid()?),

@@ -3,7 +3,7 @@
 
 use crate::logs::powers::{largest_power, next_chunk};
 use crate::logs::shape::Table;
-use crate::session::{Row, Session, Value};
+use crate::session::{DatabaseRow, Session, Value};
 use gateway_domain::analytics::{Combination, Grain, Margin, SumPart, SumParts, Sums};
 use sqlx::Error;
 use std::collections::{BTreeMap, HashMap};
@@ -141,12 +141,12 @@ async fn present(session: &mut Session<'_>, rows: &[NamedRow], power: usize) -> 
 }
 
 /// Whole sums, which stand in a row behind so many other columns.
-pub(in crate::logs) fn read(row: &Row, behind: usize) -> Result<Sums, Error> {
+pub(in crate::logs) fn read(row: &DatabaseRow, behind: usize) -> Result<Sums, Error> {
     read_parts(row, behind, SumParts::ALL)
 }
 
 /// Those parts of sums that stand in a row.
-pub(in crate::logs) fn read_parts(row: &Row, behind: usize, parts: SumParts) -> Result<Sums, Error> {
+pub(in crate::logs) fn read_parts(row: &DatabaseRow, behind: usize, parts: SumParts) -> Result<Sums, Error> {
     let mut c = row.columns();
     c.skip(behind);
     let mut sums = Sums::default();

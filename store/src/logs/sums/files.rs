@@ -1,11 +1,11 @@
 //! Sums over files of days. Rollups of months are read from as many files, by connections of their own: those of what is
 //! written to are not pushed out.
 
-use super::{Gather, Source, Stretch, all_of, count, read, stretches};
+use super::{Gather, Stretch, SumSource, all_of, count, read, stretches};
 use crate::database::Side;
 use crate::logs::day::Day;
 use crate::logs::files::DayFiles;
-use crate::logs::query::Look;
+use crate::logs::query::RecordLookup;
 use crate::logs::rollup::{is_counted, margins};
 use crate::logs::shape::{Table, ensure_sums, has_all_sums};
 use crate::session::{Lease, Session, failure};
@@ -76,7 +76,7 @@ impl DayFiles {
         let Some(database) = self.present(day, Table::Records).await? else { return Ok(None) };
         let mut reader = DayReader::Pooled(database.lease(Side::Read).await?);
         let counted = is_counted(&mut reader.session()).await.map_err(|e| failure(&e))?;
-        let as_records = |part: Stretch| Stretch { source: Source::Records, ..part };
+        let as_records = |part: Stretch| Stretch { source: SumSource::Records, ..part };
         let parts = if counted { parts } else { parts.into_iter().map(as_records).collect() };
         Ok(Some((reader, parts)))
     }
@@ -84,14 +84,14 @@ impl DayFiles {
     /// Opens the day like [`Self::reader`], once kept sums are all that the records come to.
     async fn settled(&self, day: Day, parts: Vec<Stretch>) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
         let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(None) };
-        if parts.iter().any(|part| part.source != Source::Records) {
+        if parts.iter().any(|part| part.source != SumSource::Records) {
             self.settle(day, &mut reader.session()).await?;
         }
         Ok(Some((reader, parts)))
     }
 
     async fn sum_day(&self, day: Day, parts: Vec<Stretch>, gather: &mut Gather<'_>) -> Result<(), StoreError> {
-        let table = Look::of(&gather.query.of).table;
+        let table = RecordLookup::of(&gather.query.of).table;
         let Some((mut reader, parts)) = self.settled(day, parts).await? else { return Ok(()) };
         let summed = sum(&mut reader.session(), (parts, table), gather).await;
         self.keep_reader(day, reader, summed.is_ok());
@@ -107,7 +107,7 @@ impl DayFiles {
 
     /// The sums of a day, where rows that were kept are all that has to be read.
     async fn kept_of<'q>(&self, day: Day, parts: &[Stretch], query: &'q SumQuery) -> Option<Gather<'q>> {
-        if parts.iter().any(|part| part.source == Source::Records) {
+        if parts.iter().any(|part| part.source == SumSource::Records) {
             return None;
         }
         let mut gather = Gather::of(query);
@@ -120,7 +120,7 @@ impl DayFiles {
         let named = query.org.map_or_else(|| [].into(), |org| self.rollups.named(org));
         let parts = stretches(&all_of(query), &named).into_iter().filter_map(|s| s.in_day(day)).collect();
         let Some((mut reader, parts)) = self.settled(day, parts).await? else { return Ok(0) };
-        let counted = count(&mut reader.session(), &parts, Look::of(query).table, query).await;
+        let counted = count(&mut reader.session(), &parts, RecordLookup::of(query).table, query).await;
         self.keep_reader(day, reader, counted.is_ok());
         counted.map_err(|e| failure(&e))
     }

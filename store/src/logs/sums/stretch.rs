@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::logs) enum Source {
+pub(in crate::logs) enum SumSource {
     Records,
     Rollup(Grain),
 }
@@ -16,7 +16,7 @@ pub(in crate::logs) enum Source {
 /// A stretch of time, from a microsecond up to another that is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::logs) struct Stretch {
-    pub(in crate::logs) source: Source,
+    pub(in crate::logs) source: SumSource,
     pub(in crate::logs) from: i64,
     pub(in crate::logs) to: i64,
 }
@@ -50,10 +50,10 @@ impl Stretch {
 
     /// The stretch in parts that read the records of some days instead of their rollups, which are not there.
     pub(in crate::logs) fn without(self, uncounted: &BTreeSet<Day>) -> Vec<Self> {
-        if self.source == Source::Records {
+        if self.source == SumSource::Records {
             return vec![self];
         }
-        let source = |is_uncounted| if is_uncounted { Source::Records } else { self.source };
+        let source = |is_uncounted| if is_uncounted { SumSource::Records } else { self.source };
         self.cut(uncounted).into_iter().map(|(part, is)| Self { source: source(is), ..part }).collect()
     }
 }
@@ -62,7 +62,7 @@ impl Stretch {
 pub(in crate::logs) fn stretches(query: &SumQuery, named: &[SmolStr]) -> Vec<Stretch> {
     let (Some(first), Some(last)) = (query.edges.first(), query.edges.last()) else { return Vec::new() };
     if !is_in_rollups(query, named) {
-        return vec![Stretch { source: Source::Records, from: first.micros(), to: last.micros() }];
+        return vec![Stretch { source: SumSource::Records, from: first.micros(), to: last.micros() }];
     }
     let mut found = Vec::new();
     let mut push = |source, from: Timestamp, to: Timestamp| {
@@ -79,19 +79,19 @@ pub(in crate::logs) fn stretches(query: &SumQuery, named: &[SmolStr]) -> Vec<Str
         let (from, to) = (span[0], span[1]);
         let (first, last) = (Grain::Hour.ceil(from), Grain::Hour.floor(to));
         if first >= last {
-            push(Source::Records, from, to);
+            push(SumSource::Records, from, to);
             continue;
         }
-        push(Source::Records, from, first);
+        push(SumSource::Records, from, first);
         let (day, end) = (Grain::Day.ceil(first), Grain::Day.floor(last));
         if day < end {
-            push(Source::Rollup(Grain::Hour), first, day);
-            push(Source::Rollup(Grain::Day), day, end);
-            push(Source::Rollup(Grain::Hour), end, last);
+            push(SumSource::Rollup(Grain::Hour), first, day);
+            push(SumSource::Rollup(Grain::Day), day, end);
+            push(SumSource::Rollup(Grain::Hour), end, last);
         } else {
-            push(Source::Rollup(Grain::Hour), first, last);
+            push(SumSource::Rollup(Grain::Hour), first, last);
         }
-        push(Source::Records, last, to);
+        push(SumSource::Records, last, to);
     }
     found
 }
@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn ends_are_records_and_the_middle_is_rolled_up() {
         let of = |source, from, to| Stretch { source, from, to };
-        let (records, hours, days) = (Source::Records, Source::Rollup(Grain::Hour), Source::Rollup(Grain::Day));
+        let (records, hours, days) =
+            (SumSource::Records, SumSource::Rollup(Grain::Hour), SumSource::Rollup(Grain::Day));
         assert_eq!(
             stretches(&asked(&[5, 50 * HOUR + 7]), &[]),
             [
@@ -173,9 +174,10 @@ mod tests {
 
     #[test]
     fn a_day_without_rollups_is_read_from_its_records() {
-        let days = Stretch { source: Source::Rollup(Grain::Day), from: 0, to: 96 * HOUR };
+        let days = Stretch { source: SumSource::Rollup(Grain::Day), from: 0, to: 96 * HOUR };
         let without = days.without(&BTreeSet::from([Day::of(Timestamp(24 * HOUR))]));
-        let told: Vec<_> = without.iter().map(|s| (s.source == Source::Records, s.from / HOUR, s.to / HOUR)).collect();
+        let told: Vec<_> =
+            without.iter().map(|s| (s.source == SumSource::Records, s.from / HOUR, s.to / HOUR)).collect();
         assert_eq!(told, [(false, 0, 24), (true, 24, 48), (false, 48, 96)]);
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn head_and_body_come_as_they_were_given() {
     let (connection, mut peer) = pipe();
-    let (head, body) = (post(), Pieces::Three([Bytes::from_static(b"a"), Bytes::new(), Bytes::from_static(b"bc")]));
+    let (head, body) = (post(), BodyPieces::Three([Bytes::from_static(b"a"), Bytes::new(), Bytes::from_static(b"bc")]));
     let talk = async {
         let heard = hear(&mut peer, "\r\n\r\nabc").await;
         peer.write_all(OK).await.expect("written");
@@ -43,7 +43,7 @@ async fn a_large_body_goes_up_whole_however_slowly_it_is_taken() {
     let (connection, mut peer) = pipe();
     let part = "0123456789".repeat(5000);
     let pieces = [part.clone(), "x".into(), part].map(Bytes::from);
-    let (head, body) = (post(), Pieces::Three(pieces));
+    let (head, body) = (post(), BodyPieces::Three(pieces));
     let talk = async {
         let heard = hear(&mut peer, "\r\n\r\n").await;
         assert!(heard.contains("content-length: 100001\r\n"), "{heard}");

@@ -132,7 +132,7 @@ async fn what_streams_up_is_repeated_only_while_it_can_be() {
 #[tokio::test]
 async fn an_early_answer_is_read_and_its_connection_dropped() {
     let server = Server::new().await;
-    let (head, body) = (post(), Pieces::One(Bytes::from(vec![b'x'; 32 << 20])));
+    let (head, body) = (post(), BodyPieces::One(Bytes::from(vec![b'x'; 32 << 20])));
     let talk = async {
         let mut peer = server.accept().await;
         hear(&mut peer, "\r\n\r\n").await;

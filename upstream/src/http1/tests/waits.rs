@@ -7,11 +7,15 @@ const SHORT: Duration = Duration::from_millis(150);
 /// The time within which a clock of `SHORT` must have rung, on a busy machine as well.
 const LATE: Duration = Duration::from_secs(3);
 
-fn clocks(first_byte: Duration, idle: Duration) -> Clocks {
-    Clocks { first_byte, idle }
+fn clocks(first_byte: Duration, idle: Duration) -> PeerTimeouts {
+    PeerTimeouts { first_byte, idle }
 }
 
-async fn answer(connection: Box<Connection>, body: RequestBody<'_>, clocks: Clocks) -> Result<Response, SendError> {
+async fn answer(
+    connection: Box<Connection>,
+    body: RequestBody<'_>,
+    clocks: PeerTimeouts,
+) -> Result<Response, SendError> {
     let head = post().framing(Framing::Chunked);
     Response::over(connection, &head, body, (clocks, Instant::now())).await.map_err(|failed| failed.error)
 }
@@ -110,14 +114,14 @@ async fn who_watches_the_silence_alone_is_not_disturbed() {
 #[tokio::test]
 async fn a_peer_that_takes_nothing_is_silent() {
     let (connection, _peer) = pipe();
-    let (body, began) = (Pieces::One(Bytes::from(vec![0; 1 << 20])), Instant::now());
+    let (body, began) = (BodyPieces::One(Bytes::from(vec![0; 1 << 20])), Instant::now());
     rang(&answer(connection, RequestBody::Held(&body), clocks(LATE, SHORT)).await, began);
 }
 
 #[tokio::test]
 async fn a_peer_that_takes_slowly_is_not_silent() {
     let (connection, mut peer) = pipe();
-    let body = Pieces::One(Bytes::from(vec![0; 32 << 10]));
+    let body = BodyPieces::One(Bytes::from(vec![0; 32 << 10]));
     let talk = async {
         let mut space = vec![0; 2048];
         let mut taken = 0;

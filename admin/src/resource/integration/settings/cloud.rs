@@ -3,9 +3,9 @@
 
 use crate::problem::{Problem, bad};
 use crate::resource::integration::mappings;
-use crate::route::Call;
+use crate::route::AdminCall;
 use gateway_domain::catalog::ProviderInfo;
-use gateway_domain::cloud::{self, SETTINGS, Setting, Settings, Wrong};
+use gateway_domain::cloud::{self, CloudSettings, SETTINGS, Setting, Wrong};
 use gateway_domain::egress::check_custom_host;
 use gateway_domain::resource::integration::Integration;
 use gateway_domain::secret::{MASK, mask};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub(super) fn merge(
     stored: &mut BTreeMap<String, String>,
     given: &mut Map<String, Value>,
-    call: &Call,
+    call: &AdminCall,
 ) -> Result<(), Problem> {
     for setting in SETTINGS {
         let Some(value) = given.shift_remove(setting.name) else { continue };
@@ -36,7 +36,7 @@ pub(super) fn merge(
         if kept.is_some() {
             continue;
         }
-        Settings::default().set(setting, text.clone()).map_err(|wrong| bad(&field, wrong.rule))?;
+        CloudSettings::default().set(setting, text.clone()).map_err(|wrong| bad(&field, wrong.rule))?;
         if setting.secret && text.starts_with(MASK) {
             return Err(bad(field, "is a masked value that stands for no stored one"));
         }
@@ -49,19 +49,19 @@ pub(super) fn merge(
     Ok(())
 }
 
-fn masked(sealed: &str, call: &Call) -> String {
+fn masked(sealed: &str, call: &AdminCall) -> String {
     call.app.vault.open(sealed).map_or_else(|_| MASK.to_owned(), |v| mask(v.expose()))
 }
 
 /// What the settings mean together: the family takes them, an address and a way to sign in can be made of them.
-pub(super) fn check(doc: &Integration, family: &ProviderInfo, call: &Call) -> Result<(), Problem> {
+pub(super) fn check(doc: &Integration, family: &ProviderInfo, call: &AdminCall) -> Result<(), Problem> {
     let slug = family.slug;
     let foreign = |name: &&String| cloud::setting(name).is_some_and(|s: &Setting| !s.serves(slug));
     if let Some(name) = doc.configurations.cloud.keys().find(foreign) {
         return Err(bad(format!("configurations.{name}"), format_args!("has no meaning for `{slug}`")));
     }
     let open = |sealed: &str| call.app.vault.open(sealed).map_err(|e| e.to_string());
-    let settings: Settings = doc
+    let settings: CloudSettings = doc
         .configurations
         .settings(&open)
         .map_err(|why| bad("configurations", format_args!("cannot be read: {why}")))?;

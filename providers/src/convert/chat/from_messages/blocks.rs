@@ -2,7 +2,7 @@
 
 use super::super::build::{self, Parts};
 use super::super::{Adjusted, ChatForm, refused};
-use crate::wire::Text;
+use crate::wire::JsonStr;
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,25 +10,26 @@ use std::borrow::Cow;
 
 /// A content block; which fields are there depends on `kind`.
 #[derive(Deserialize)]
-pub(super) struct Block<'a> {
+#[serde(expecting = "an object")]
+pub(super) struct InboundMessagesBlock<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Text<'a>,
+    pub(super) kind: JsonStr<'a>,
     #[serde(borrow)]
-    pub(super) text: Option<Text<'a>>,
+    pub(super) text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) thinking: Option<Text<'a>>,
+    pub(super) thinking: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) signature: Option<Text<'a>>,
+    pub(super) signature: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) data: Option<Text<'a>>,
+    pub(super) data: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) id: Option<Text<'a>>,
+    pub(super) id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
+    pub(super) name: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) tool_use_id: Option<Text<'a>>,
+    pub(super) tool_use_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) is_error: Option<bool>,
@@ -38,42 +39,44 @@ pub(super) struct Block<'a> {
     #[serde(borrow)]
     source: Option<&'a RawValue>,
     #[serde(borrow)]
-    title: Option<Text<'a>>,
+    title: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    context: Option<Text<'a>>,
+    context: Option<JsonStr<'a>>,
     #[serde(borrow)]
     citations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Source<'a> {
+#[serde(expecting = "an object")]
+struct InboundMessagesSource<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
-    media_type: Option<Text<'a>>,
+    media_type: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    data: Option<Text<'a>>,
+    data: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    url: Option<Text<'a>>,
+    url: Option<JsonStr<'a>>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
 
 /// Content as blocks; a string is one of text.
-pub(super) fn of<'a>(raw: &'a RawValue, place: &str) -> Result<Vec<Block<'a>>, Fault> {
+pub(super) fn of<'a>(raw: &'a RawValue, place: &str) -> Result<Vec<InboundMessagesBlock<'a>>, Fault> {
     if !raw.get().starts_with('"') {
         return serde_json::from_str(raw.get())
             .map_err(|e| refused(place, format!("must be a string or an array of content blocks: {e}")));
     }
-    let text: Text<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(place, e))?;
-    let mut block: Block<'a> = serde_json::from_str(r#"{"type":"text"}"#).map_err(|e| refused(place, e))?;
+    let text: JsonStr<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(place, e))?;
+    let mut block: InboundMessagesBlock<'a> =
+        serde_json::from_str(r#"{"type":"text"}"#).map_err(|e| refused(place, e))?;
     block.text = Some(text);
     Ok(vec![block])
 }
 
 /// Adds a block of the user's, or of a result.
 pub(super) fn part<'a>(
-    block: Block<'a>,
+    block: InboundMessagesBlock<'a>,
     room: ChatForm,
     place: &str,
     parts: &mut Parts<'a>,
@@ -98,7 +101,7 @@ pub(super) fn part<'a>(
         }
         "document" => document(block, room, place, parts, adjusted)?,
         "search_result" => {
-            let origin = block.source.and_then(|raw| serde_json::from_str::<Text<'a>>(raw.get()).ok());
+            let origin = block.source.and_then(|raw| serde_json::from_str::<JsonStr<'a>>(raw.get()).ok());
             let head = [block.title.map(|t| t.0), origin.map(|t| t.0)];
             let mut text = head.into_iter().flatten().collect::<Vec<_>>().join("\n");
             for inner in block.content.map(|raw| of(raw, place)).transpose()?.into_iter().flatten() {
@@ -117,7 +120,7 @@ pub(super) fn part<'a>(
 }
 
 fn document<'a>(
-    block: Block<'a>,
+    block: InboundMessagesBlock<'a>,
     room: ChatForm,
     place: &str,
     parts: &mut Parts<'a>,
@@ -158,12 +161,12 @@ fn document<'a>(
     Ok(())
 }
 
-fn source<'a>(raw: Option<&'a RawValue>, place: &str) -> Result<Source<'a>, Fault> {
+fn source<'a>(raw: Option<&'a RawValue>, place: &str) -> Result<InboundMessagesSource<'a>, Fault> {
     let raw = raw.ok_or_else(|| refused(format!("{place}.source"), "is needed"))?;
     serde_json::from_str(raw.get()).map_err(|e| refused(format!("{place}.source"), format!("is no source: {e}")))
 }
 
-fn base64(source: &Source<'_>, place: &str) -> Result<Cow<'static, str>, Fault> {
+fn base64(source: &InboundMessagesSource<'_>, place: &str) -> Result<Cow<'static, str>, Fault> {
     let (Some(media_type), Some(data)) = (&source.media_type, &source.data) else {
         return Err(refused(format!("{place}.source"), "needs media_type and data"));
     };

@@ -1,9 +1,9 @@
 //! Input items of Responses as chat messages: what one turn said and called is one message.
 
-use super::super::build::{self, Answer, EarlierReasoning, Parts};
+use super::super::build::{self, AssistantMessageBuilder, EarlierReasoning, Parts};
 use super::super::{Adjusted, ChatForm, refused};
 use crate::adapter::Call;
-use crate::wire::Text;
+use crate::wire::JsonStr;
 use crate::wire::tree::Tree;
 use gateway_domain::Fault;
 use serde::Deserialize;
@@ -12,53 +12,55 @@ use std::borrow::Cow;
 
 /// An input item; which fields are there depends on `kind`, which messages may leave out.
 #[derive(Deserialize)]
-struct Item<'a> {
+#[serde(expecting = "an object")]
+struct ResponsesInputItem<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Option<Text<'a>>,
+    kind: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    role: Option<Text<'a>>,
+    role: Option<JsonStr<'a>>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
     #[serde(borrow)]
-    call_id: Option<Text<'a>>,
+    call_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    arguments: Option<Text<'a>>,
+    arguments: Option<JsonStr<'a>>,
     #[serde(borrow)]
     output: Option<&'a RawValue>,
     #[serde(borrow)]
     summary: Option<Vec<Summary<'a>>>,
     #[serde(borrow)]
-    encrypted_content: Option<Text<'a>>,
+    encrypted_content: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Summary<'a> {
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+#[serde(expecting = "an object")]
+struct ResponsesInputPart<'a> {
     #[serde(rename = "type", borrow)]
-    kind: Text<'a>,
+    kind: JsonStr<'a>,
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    refusal: Option<Text<'a>>,
+    refusal: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    image_url: Option<Text<'a>>,
+    image_url: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    detail: Option<Text<'a>>,
+    detail: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    file_data: Option<Text<'a>>,
+    file_data: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    file_url: Option<Text<'a>>,
+    file_url: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    file_id: Option<Text<'a>>,
+    file_id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    filename: Option<Text<'a>>,
+    filename: Option<JsonStr<'a>>,
     #[serde(borrow)]
     input_audio: Option<&'a RawValue>,
 }
@@ -73,9 +75,9 @@ pub(super) fn messages<'a>(
         out.push(Tree::map([("role", Tree::text("user")), ("content", Tree::Raw(input))]));
         return Ok(());
     }
-    let items: Vec<Item<'a>> = serde_json::from_str(input.get())
+    let items: Vec<ResponsesInputItem<'a>> = serde_json::from_str(input.get())
         .map_err(|e| refused("input", format!("must be a string or an array of items: {e}")))?;
-    let mut answer = Answer::default();
+    let mut answer = AssistantMessageBuilder::default();
     // What results cannot hold follows behind the last of them.
     let mut beside = Parts::default();
     for (i, item) in items.into_iter().enumerate() {
@@ -145,15 +147,15 @@ fn message<'a>(content: Option<&'a RawValue>, role: &str, room: ChatForm, place:
     Ok(Tree::map([("role", Tree::text(role)), ("content", content)]))
 }
 
-fn list<'a>(raw: &'a RawValue, place: &str) -> Result<Vec<Part<'a>>, Fault> {
+fn list<'a>(raw: &'a RawValue, place: &str) -> Result<Vec<ResponsesInputPart<'a>>, Fault> {
     serde_json::from_str(raw.get())
         .map_err(|e| refused(place, format!("must be a string or an array of content parts: {e}")))
 }
 
-fn said<'a>(content: Option<&'a RawValue>, place: &str, answer: &mut Answer<'a>) -> Result<(), Fault> {
+fn said<'a>(content: Option<&'a RawValue>, place: &str, answer: &mut AssistantMessageBuilder<'a>) -> Result<(), Fault> {
     let Some(raw) = content else { return Ok(()) };
     if raw.get().starts_with('"') {
-        let text: Text<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(place, e))?;
+        let text: JsonStr<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(place, e))?;
         answer.say(text.0, None);
         return Ok(());
     }
@@ -171,7 +173,7 @@ fn parts<'a>(content: Option<&'a RawValue>, room: ChatForm, place: &str) -> Resu
     let mut all = Parts::default();
     let Some(raw) = content else { return Ok(all) };
     if raw.get().starts_with('"') {
-        let text: Text<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(place, e))?;
+        let text: JsonStr<'a> = serde_json::from_str(raw.get()).map_err(|e| refused(place, e))?;
         all.push_text(text.0, None);
         return Ok(all);
     }

@@ -1,14 +1,14 @@
 //! Sampling, limits and reasoning: what Converse has fields for, and what goes to the model past it, under the names
 //! that its maker uses.
 
-use super::Own;
+use super::ConverseExtensions;
 use crate::convert::asked::{self, Adjusted};
 use crate::convert::converse::maker::Maker;
 use crate::convert::messages::from_chat::generation::{Generation, Keeps};
 use crate::convert::messages::from_chat::thinking;
 use crate::wire::converse::Inference;
-use crate::wire::messages::Thinking;
-use crate::wire::{Text, chat, speaks};
+use crate::wire::messages::MessagesThinking;
+use crate::wire::{JsonStr, chat, speaks};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -17,18 +17,18 @@ use std::borrow::Cow;
 /// Beside a budget for thinking a limit is needed, and must be above it.
 const ROOM_BESIDE_THINKING: u64 = 16_384;
 
-pub(super) struct Plan<'a> {
+pub(super) struct InferencePlan<'a> {
     pub(super) inference: Inference<'a>,
     pub(super) additional: Map<String, Value>,
 }
 
 pub(super) fn plan<'a>(
-    ask: &chat::Request<'a>,
-    own: &Own<'a>,
+    ask: &chat::ChatRequest<'a>,
+    own: &ConverseExtensions<'a>,
     maker: Maker<'_>,
     bare_tool_turn: bool,
     adjusted: &mut Adjusted,
-) -> Result<Plan<'a>, Fault> {
+) -> Result<InferencePlan<'a>, Fault> {
     let additional = own.fields.clone().unwrap_or_default();
     let inference = Inference {
         max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
@@ -36,7 +36,7 @@ pub(super) fn plan<'a>(
         top_p: ask.top_p,
         stop_sequences: asked::stop(ask.stop)?,
     };
-    let mut plan = Plan { inference, additional };
+    let mut plan = InferencePlan { inference, additional };
     match maker.claude() {
         Some(generation) => {
             claude(ask, generation, bare_tool_turn, &mut plan, adjusted)?;
@@ -64,10 +64,10 @@ pub(super) fn plan<'a>(
 
 /// Claude behind Converse takes what it takes at home, by the rules of its generation.
 fn claude<'a>(
-    ask: &chat::Request<'a>,
+    ask: &chat::ChatRequest<'a>,
     generation: Generation,
     bare_tool_turn: bool,
-    Plan { inference, additional }: &mut Plan<'a>,
+    InferencePlan { inference, additional }: &mut InferencePlan<'a>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
     let plan = thinking::plan(ask, generation, inference.max_tokens, bare_tool_turn, adjusted)?;
@@ -100,7 +100,7 @@ fn claude<'a>(
     }
     if let Some(wanted) = &plan.thinking {
         let wanted = match wanted {
-            Thinking::Raw(raw) => value(raw),
+            MessagesThinking::Raw(raw) => value(raw),
             other => serde_json::to_value(other).unwrap_or_default(),
         };
         additional.entry("thinking").or_insert(wanted);
@@ -115,14 +115,19 @@ fn claude<'a>(
 /// Betas of Claude, as a list or as the header spells them.
 fn name_betas(raw: Option<&RawValue>, additional: &mut Map<String, Value>) {
     let Some(raw) = raw else { return };
-    let all = match serde_json::from_str::<Text<'_>>(raw.get()) {
+    let all = match serde_json::from_str::<JsonStr<'_>>(raw.get()) {
         Ok(text) => text.0.split(',').map(|b| Value::from(b.trim())).collect(),
         Err(_) => value(raw),
     };
     additional.entry("anthropic_beta").or_insert(all);
 }
 
-fn reasoning(ask: &chat::Request<'_>, maker: Maker<'_>, additional: &mut Map<String, Value>, adjusted: &mut Adjusted) {
+fn reasoning(
+    ask: &chat::ChatRequest<'_>,
+    maker: Maker<'_>,
+    additional: &mut Map<String, Value>,
+    adjusted: &mut Adjusted,
+) {
     if speaks(ask.thinking) {
         adjusted.note("thinking");
     }
@@ -148,7 +153,7 @@ fn reasoning(ask: &chat::Request<'_>, maker: Maker<'_>, additional: &mut Map<Str
     }
 }
 
-fn top_k(ask: &chat::Request<'_>, maker: Maker<'_>, additional: &mut Map<String, Value>, adjusted: &mut Adjusted) {
+fn top_k(ask: &chat::ChatRequest<'_>, maker: Maker<'_>, additional: &mut Map<String, Value>, adjusted: &mut Adjusted) {
     let Some(k) = ask.top_k.filter(|raw| speaks(Some(raw))) else { return };
     if maker.is_nova() {
         // <https://docs.aws.amazon.com/nova/latest/userguide/complete-request-schema.html>.

@@ -1,10 +1,10 @@
 //! Parts of a message's content: text, images, documents, sound and video. Bedrock fetches no addresses but those of
 //! its own storage.
 
-use crate::convert::asked::{Adjusted, Place, refused};
+use crate::convert::asked::{Adjusted, PartPosition, refused};
 use crate::convert::media::{data_url, type_of};
-use crate::wire::converse::{Block, CachePoint, Document, Media, Source};
-use crate::wire::{Text, chat, read};
+use crate::wire::converse::{CachePoint, ConverseBlock, ConverseSource, Document, Media};
+use crate::wire::{JsonStr, chat, read};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::Fault;
@@ -16,16 +16,16 @@ use std::borrow::Cow;
 /// Bedrock refuses.
 pub(super) fn part<'a>(
     raw: &'a RawValue,
-    place: Place,
+    place: PartPosition,
     adjusted: &mut Adjusted,
-    out: &mut Vec<Block<'a>>,
+    out: &mut Vec<ConverseBlock<'a>>,
 ) -> Result<(), Fault> {
     let given = place.read(raw)?;
     match &*given.kind.0 {
         "text" | "input_text" | "refusal" => {
             let text = place.needed(given.text.or(given.refusal), ".text")?.0;
             if !text.trim().is_empty() {
-                out.push(Block::Text(text));
+                out.push(ConverseBlock::Text(text));
             }
         }
         "image_url" => {
@@ -40,15 +40,15 @@ pub(super) fn part<'a>(
         "input_audio" => {
             let audio = place.needed(given.input_audio, ".input_audio")?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |f| f.0);
-            out.push(Block::Audio(Media { format, source: Source::Bytes(audio.data.0) }));
+            out.push(ConverseBlock::Audio(Media { format, source: ConverseSource::Bytes(audio.data.0) }));
         }
         "file" => out.push(file(place.needed(given.file, ".file")?, place)?),
         "guard_content" | "guardContent" => {
-            out.push(Block::GuardContent(place.needed(given.guard, ".guardContent")?));
+            out.push(ConverseBlock::GuardContent(place.needed(given.guard, ".guardContent")?));
         }
         _ => return Err(refused(place.field(".type"), "must be text, image_url, input_audio, video_url or file")),
     }
-    out.extend(given.cache_control.and_then(cache_point).map(Block::CachePoint));
+    out.extend(given.cache_control.and_then(cache_point).map(ConverseBlock::CachePoint));
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub(super) fn cache_point(raw: &RawValue) -> Option<CachePoint<'_>> {
     #[derive(Deserialize)]
     struct Mark<'a> {
         #[serde(borrow)]
-        ttl: Option<Text<'a>>,
+        ttl: Option<JsonStr<'a>>,
     }
     let mark: Mark<'_> = read(raw.get().as_bytes())?;
     Some(CachePoint { kind: "default", ttl: mark.ttl.map(|t| t.0) })
@@ -68,19 +68,19 @@ fn addressed<'a>(
     kind: Option<Cow<'a, str>>,
     name: Option<&str>,
     field: &dyn Fn() -> String,
-) -> Result<Block<'a>, Fault> {
+) -> Result<ConverseBlock<'a>, Fault> {
     if url.starts_with("s3://") {
         let kind = kind.or_else(|| type_of(&url).map(Cow::Borrowed));
         let rule = "must end in the type of what it names, such as .png or .pdf";
         let kind = kind.ok_or_else(|| refused(field(), rule))?;
-        return block(&kind, Source::S3Location { uri: url }, name, field);
+        return block(&kind, ConverseSource::S3Location { uri: url }, name, field);
     }
     let (kind, data) = data_url(url)
         .ok_or_else(|| refused(field(), "must be a base64 data URL or an s3:// address: Bedrock fetches no others"))?;
-    block(&kind, Source::Bytes(data), name, field)
+    block(&kind, ConverseSource::Bytes(data), name, field)
 }
 
-fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Block<'a>, Fault> {
+fn file<'a>(file: chat::File<'a>, place: PartPosition) -> Result<ConverseBlock<'a>, Fault> {
     let name = file.filename.as_ref().map(|name| &*name.0);
     let kind = file.mime_type.map(|t| t.0).or_else(|| name.and_then(type_of).map(Cow::Borrowed));
     if let Some(url) = file.file_url {
@@ -99,32 +99,32 @@ fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Block<'a>, Fault> {
     }
     let rule = "must be a base64 data URL, or base64 beside a filename that ends in its type";
     let kind = kind.ok_or_else(|| refused(field(), rule))?;
-    block(&kind, Source::Bytes(data), name, &field)
+    block(&kind, ConverseSource::Bytes(data), name, &field)
 }
 
 fn block<'a>(
     kind: &str,
-    source: Source<'a>,
+    source: ConverseSource<'a>,
     name: Option<&str>,
     field: &dyn Fn() -> String,
-) -> Result<Block<'a>, Fault> {
+) -> Result<ConverseBlock<'a>, Fault> {
     let (class, sub) = kind.split_once('/').unwrap_or((kind, ""));
     let media = |source, format: &str| Media { format: Cow::Owned(format.to_owned()), source };
     Ok(match (class, sub) {
-        ("image", "jpg" | "jpeg") => Block::Image(media(source, "jpeg")),
-        ("image", "png" | "gif" | "webp") => Block::Image(media(source, sub)),
+        ("image", "jpg" | "jpeg") => ConverseBlock::Image(media(source, "jpeg")),
+        ("image", "png" | "gif" | "webp") => ConverseBlock::Image(media(source, sub)),
         ("image", _) => return Err(refused(field(), "must be a PNG, JPEG, GIF or WebP image")),
-        ("video", "quicktime") => Block::Video(media(source, "mov")),
-        ("video", "x-matroska") => Block::Video(media(source, "mkv")),
-        ("video", "3gpp") => Block::Video(media(source, "three_gp")),
-        ("video", _) => Block::Video(media(source, sub.trim_start_matches("x-"))),
-        ("audio", "mpeg") => Block::Audio(media(source, "mp3")),
-        ("audio", _) => Block::Audio(media(source, sub.trim_start_matches("x-"))),
+        ("video", "quicktime") => ConverseBlock::Video(media(source, "mov")),
+        ("video", "x-matroska") => ConverseBlock::Video(media(source, "mkv")),
+        ("video", "3gpp") => ConverseBlock::Video(media(source, "three_gp")),
+        ("video", _) => ConverseBlock::Video(media(source, sub.trim_start_matches("x-"))),
+        ("audio", "mpeg") => ConverseBlock::Audio(media(source, "mp3")),
+        ("audio", _) => ConverseBlock::Audio(media(source, sub.trim_start_matches("x-"))),
         _ => {
             let format = document_format(class, sub)
                 .ok_or_else(|| refused(field(), format_args!("is of type {kind}, which Bedrock does not read")))?;
             let source = text_is_bytes(source, field)?;
-            Block::Document(Document { format, name: document_name(name), source })
+            ConverseBlock::Document(Document { format, name: document_name(name), source })
         }
     })
 }
@@ -145,9 +145,11 @@ fn document_format(class: &str, sub: &str) -> Option<&'static str> {
 }
 
 /// What is no base64 would be refused without a name; it is told here.
-fn text_is_bytes<'a>(source: Source<'a>, field: &dyn Fn() -> String) -> Result<Source<'a>, Fault> {
+fn text_is_bytes<'a>(source: ConverseSource<'a>, field: &dyn Fn() -> String) -> Result<ConverseSource<'a>, Fault> {
     match &source {
-        Source::Bytes(data) if STANDARD.decode(data.as_bytes()).is_err() => Err(refused(field(), "must hold base64")),
+        ConverseSource::Bytes(data) if STANDARD.decode(data.as_bytes()).is_err() => {
+            Err(refused(field(), "must hold base64"))
+        }
         _ => Ok(source),
     }
 }

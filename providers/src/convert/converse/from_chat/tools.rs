@@ -5,7 +5,7 @@ use crate::convert::asked::{self, Adjusted, refused};
 use crate::convert::converse::maker::Maker;
 use crate::convert::earlier::owned;
 use crate::wire::chat;
-use crate::wire::converse::{InputSchema, Tool, ToolChoice, ToolConfig, ToolSpec};
+use crate::wire::converse::{ConverseTool, ConverseToolChoice, InputSchema, ToolConfig, ToolSpec};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ pub(super) struct Tools<'a> {
 }
 
 pub(super) fn config<'a>(
-    ask: &chat::Request<'a>,
+    ask: &chat::ChatRequest<'a>,
     maker: Maker<'_>,
     conversation: &ConverseTurns<'a>,
     adjusted: &mut Adjusted,
@@ -34,8 +34,8 @@ pub(super) fn config<'a>(
     if !foreign.is_empty() {
         out.additional.insert("tools".to_owned(), foreign.into());
     }
-    let choice = offered.then(|| choice(ask)).transpose()?.unwrap_or(Choice::Auto);
-    if choice == Choice::None && conversation.called.is_empty() {
+    let choice = offered.then(|| choice(ask)).transpose()?.unwrap_or(ToolChoiceMode::Auto);
+    if choice == ToolChoiceMode::None && conversation.called.is_empty() {
         // What is not offered cannot be called.
         return Ok(Tools::default());
     }
@@ -43,11 +43,11 @@ pub(super) fn config<'a>(
         // A conversation in which tools were called is refused without any.
         tools = conversation.called.iter().map(|name| spec(name.clone(), None, None)).collect();
     }
-    let single = offered && ask.parallel_tool_calls == Some(false) && choice != Choice::None;
-    let tool_choice = if is_claude && (single || choice == Choice::None) {
+    let single = offered && ask.parallel_tool_calls == Some(false) && choice != ToolChoiceMode::None;
+    let tool_choice = if is_claude && (single || choice == ToolChoiceMode::None) {
         out.additional.insert("tool_choice".to_owned(), choice.anthropics(single));
         None
-    } else if choice == Choice::None {
+    } else if choice == ToolChoiceMode::None {
         let why = "must not be none in a conversation in which tools were called: Bedrock cannot forbid them there";
         return Err(refused("tool_choice", why));
     } else {
@@ -66,7 +66,7 @@ fn tool<'a>(
     i: usize,
     raw: &'a RawValue,
     is_claude: bool,
-    tools: &mut Vec<Tool<'a>>,
+    tools: &mut Vec<ConverseTool<'a>>,
     foreign: &mut Vec<Value>,
 ) -> Result<(), Fault> {
     let wanted = asked::tool(raw, i)?;
@@ -81,37 +81,41 @@ fn tool<'a>(
     let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
     let description = function.description.map(|d| d.0).filter(|d| !d.is_empty());
     let mut made = spec(function.name.0, description, function.parameters);
-    if let Tool::ToolSpec(made) = &mut made {
+    if let ConverseTool::ToolSpec(made) = &mut made {
         made.strict = function.strict.filter(|strict| *strict);
     }
     tools.push(made);
     let mark = wanted.cache_control.or(function.cache_control);
-    tools.extend(mark.and_then(super::parts::cache_point).map(Tool::CachePoint));
+    tools.extend(mark.and_then(super::parts::cache_point).map(ConverseTool::CachePoint));
     Ok(())
 }
 
-fn spec<'a>(name: Cow<'a, str>, description: Option<Cow<'a, str>>, parameters: Option<&'a RawValue>) -> Tool<'a> {
+fn spec<'a>(
+    name: Cow<'a, str>,
+    description: Option<Cow<'a, str>>,
+    parameters: Option<&'a RawValue>,
+) -> ConverseTool<'a> {
     let json = match parameters.filter(|p| !matches!(p.get(), "{}" | "null")) {
         Some(parameters) => Cow::Borrowed(parameters),
         None => Cow::Owned(owned(r#"{"type":"object","properties":{}}"#)),
     };
-    Tool::ToolSpec(ToolSpec { name, description, input_schema: InputSchema { json }, strict: None })
+    ConverseTool::ToolSpec(ToolSpec { name, description, input_schema: InputSchema { json }, strict: None })
 }
 
 #[derive(PartialEq, Eq)]
-enum Choice<'a> {
+enum ToolChoiceMode<'a> {
     Auto,
     None,
     Any,
     One(Cow<'a, str>),
 }
 
-impl<'a> Choice<'a> {
-    fn converses(self) -> Option<ToolChoice<'a>> {
+impl<'a> ToolChoiceMode<'a> {
+    fn converses(self) -> Option<ConverseToolChoice<'a>> {
         match self {
             Self::Auto | Self::None => None,
-            Self::Any => Some(ToolChoice::Any {}),
-            Self::One(name) => Some(ToolChoice::Tool { name }),
+            Self::Any => Some(ConverseToolChoice::Any {}),
+            Self::One(name) => Some(ConverseToolChoice::Tool { name }),
         }
     }
 
@@ -130,12 +134,12 @@ impl<'a> Choice<'a> {
     }
 }
 
-fn choice<'a>(ask: &chat::Request<'a>) -> Result<Choice<'a>, Fault> {
-    let Some(wanted) = ask.tool_choice else { return Ok(Choice::Auto) };
+fn choice<'a>(ask: &chat::ChatRequest<'a>) -> Result<ToolChoiceMode<'a>, Fault> {
+    let Some(wanted) = ask.tool_choice else { return Ok(ToolChoiceMode::Auto) };
     Ok(match wanted.get() {
-        "null" | "\"auto\"" => Choice::Auto,
-        "\"none\"" => Choice::None,
-        "\"required\"" => Choice::Any,
-        object => Choice::One(asked::chosen(object)?),
+        "null" | "\"auto\"" => ToolChoiceMode::Auto,
+        "\"none\"" => ToolChoiceMode::None,
+        "\"required\"" => ToolChoiceMode::Any,
+        object => ToolChoiceMode::One(asked::chosen(object)?),
     })
 }

@@ -1,15 +1,19 @@
 //! Parts of a message's content: text, images, documents, sound and video, inline or by address.
 
-use crate::convert::asked::{Adjusted, Place, refused};
+use crate::convert::asked::{Adjusted, PartPosition, refused};
 use crate::convert::media::{data_url, type_of};
 use crate::wire::chat;
-use crate::wire::gemini::{Blob, FileData, Part};
+use crate::wire::gemini::{Blob, FileData, GeminiPart};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// `None` for empty text, which says nothing.
-pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
+pub(super) fn part<'a>(
+    raw: &'a RawValue,
+    place: PartPosition,
+    adjusted: &mut Adjusted,
+) -> Result<Option<GeminiPart<'a>>, Fault> {
     let given = place.read(raw)?;
     // Gemini caches prompts by itself.
     adjusted.note_if("cache_control", given.cache_control.is_some());
@@ -19,7 +23,7 @@ pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted)
             if text.is_empty() {
                 return Ok(None);
             }
-            Part::Text { text }
+            GeminiPart::Text { text }
         }
         "image_url" => {
             let image = place.needed(given.image_url, ".image_url")?;
@@ -34,7 +38,7 @@ pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted)
         "input_audio" => {
             let audio = place.needed(given.input_audio, ".input_audio")?;
             let format = audio.format.map_or(Cow::Borrowed("wav"), |f| f.0);
-            Part::Inline { inline_data: Blob { mime_type: format!("audio/{format}").into(), data: audio.data.0 } }
+            GeminiPart::Inline { inline_data: Blob { mime_type: format!("audio/{format}").into(), data: audio.data.0 } }
         }
         "file" => file(place.needed(given.file, ".file")?, place)?,
         _ => return Err(refused(place.field(".type"), "must be text, image_url, input_audio, video_url or file")),
@@ -47,18 +51,18 @@ fn addressed<'a>(
     given: Option<Cow<'a, str>>,
     default: Option<&'static str>,
     field: impl Fn() -> String,
-) -> Result<Part<'a>, Fault> {
+) -> Result<GeminiPart<'a>, Fault> {
     if ["https://", "http://", "gs://"].iter().any(|scheme| url.starts_with(scheme)) {
         let mime_type = given.or_else(|| type_of(&url).or(default).map(Cow::Borrowed));
-        return Ok(Part::File { file_data: FileData { mime_type, file_uri: url } });
+        return Ok(GeminiPart::File { file_data: FileData { mime_type, file_uri: url } });
     }
     let (mime_type, data) =
         data_url(url).ok_or_else(|| refused(field(), "must be an http(s), gs or base64 data URL"))?;
     let mime_type = if mime_type == "image/jpg" { Cow::Borrowed("image/jpeg") } else { mime_type };
-    Ok(Part::Inline { inline_data: Blob { mime_type, data } })
+    Ok(GeminiPart::Inline { inline_data: Blob { mime_type, data } })
 }
 
-fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Part<'a>, Fault> {
+fn file<'a>(file: chat::File<'a>, place: PartPosition) -> Result<GeminiPart<'a>, Fault> {
     let named = file.filename.as_ref().and_then(|name| type_of(&name.0)).map(Cow::Borrowed);
     let kind = file.mime_type.map(|t| t.0).or(named);
     if let Some(url) = file.file_url {
@@ -74,5 +78,5 @@ fn file<'a>(file: chat::File<'a>, place: Place) -> Result<Part<'a>, Fault> {
     }
     let rule = "must be a base64 data URL, or base64 beside a filename that ends in its type";
     let mime_type = kind.ok_or_else(|| refused(place.field(".file.file_data"), rule))?;
-    Ok(Part::Inline { inline_data: Blob { mime_type, data } })
+    Ok(GeminiPart::Inline { inline_data: Blob { mime_type, data } })
 }

@@ -114,7 +114,7 @@ fn a_signature_goes_back_to_its_maker_only() {
         made("gemini-3-pro-preview", &json!({ "messages": messages })).0["contents"][1]["parts"][0]["thoughtSignature"]
             .clone()
     };
-    let stamp = |origin| crate::opaque::stamp(origin, crate::opaque::Kind::Call, "abc");
+    let stamp = |origin| crate::opaque::stamp(origin, crate::opaque::OpaqueKind::Call, "abc");
     assert_eq!(signed(&stamp(1)), "abc");
     assert_eq!(signed("from elsewhere"), "from elsewhere");
     assert_eq!(signed(&stamp(2)), "skip_thought_signature_validator");

@@ -45,21 +45,22 @@ fn way(model: &str) -> Way {
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+#[serde(expecting = "an object")]
+struct GeminiThinkingBudget {
     #[serde(rename = "type")]
     kind: String,
     budget_tokens: Option<i64>,
 }
 
 pub(super) fn config(
-    ask: &chat::Request<'_>,
+    ask: &chat::ChatRequest<'_>,
     model: &str,
     adjusted: &mut Adjusted,
 ) -> Result<Option<ThinkingConfig>, Fault> {
     let way = way(model);
     let effort = ask.reasoning_effort.as_ref().map(|e| effort(&e.0)).transpose()?;
     if let Some(raw) = ask.thinking {
-        let wanted: Wanted = serde_json::from_str(raw.get())
+        let wanted: GeminiThinkingBudget = serde_json::from_str(raw.get())
             .map_err(|e| refused("thinking", format!("must be an object with a type: {e}")))?;
         return explicit(&wanted, effort, way, adjusted);
     }
@@ -68,7 +69,7 @@ pub(super) fn config(
 }
 
 fn explicit(
-    wanted: &Wanted,
+    wanted: &GeminiThinkingBudget,
     effort: Option<ThinkingEffort>,
     way: Way,
     adjusted: &mut Adjusted,

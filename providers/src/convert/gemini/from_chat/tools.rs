@@ -2,7 +2,7 @@
 
 use crate::convert::asked::{self, Adjusted, refused};
 use crate::wire::chat;
-use crate::wire::gemini::{CallingConfig, Function, GeminiToolConfig, Tool};
+use crate::wire::gemini::{CallingConfig, GeminiFunctionDeclaration, GeminiTool, GeminiToolConfig};
 use gateway_domain::{Fault, FaultKind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ static OWN: &[(&str, &str)] = &[
 ];
 
 /// `web_search_options` asks for a search as the tool of Google's gives it; its tuning is the caller's to note.
-pub(super) fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Result<Vec<Tool<'a>>, Fault> {
+pub(super) fn tools<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Result<Vec<GeminiTool<'a>>, Fault> {
     let mut functions = Vec::new();
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
@@ -28,19 +28,23 @@ pub(super) fn tools<'a>(ask: &chat::Request<'a>, adjusted: &mut Adjusted) -> Res
         if wanted.kind.0 == "function" {
             functions.push(function(wanted, i, adjusted)?);
         } else {
-            out.push(Tool::Own(own(&wanted.kind.0, raw, i)?));
+            out.push(GeminiTool::Own(own(&wanted.kind.0, raw, i)?));
         }
     }
     if ask.web_search_options.is_some() {
-        out.push(Tool::Own(object("googleSearch", "{}")?));
+        out.push(GeminiTool::Own(object("googleSearch", "{}")?));
     }
     if !functions.is_empty() {
-        out.insert(0, Tool::Functions { function_declarations: functions });
+        out.insert(0, GeminiTool::Functions { function_declarations: functions });
     }
     Ok(out)
 }
 
-fn function<'a>(wanted: chat::Tool<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Function<'a>, Fault> {
+fn function<'a>(
+    wanted: chat::ChatTool<'a>,
+    i: usize,
+    adjusted: &mut Adjusted,
+) -> Result<GeminiFunctionDeclaration<'a>, Fault> {
     let function = wanted.function.ok_or_else(|| refused(format!("tools[{i}].function"), "is needed"))?;
     if function.strict == Some(true) {
         adjusted.note("tools.function.strict");
@@ -48,7 +52,7 @@ fn function<'a>(wanted: chat::Tool<'a>, i: usize, adjusted: &mut Adjusted) -> Re
     if wanted.cache_control.or(function.cache_control).is_some() {
         adjusted.note("cache_control");
     }
-    Ok(Function {
+    Ok(GeminiFunctionDeclaration {
         name: function.name.0,
         description: function.description.map(|d| d.0),
         parameters_json_schema: function.parameters.filter(|p| !matches!(p.get(), "{}" | "null")),
@@ -62,8 +66,8 @@ fn own(kind: &str, raw: &RawValue, i: usize) -> Result<Box<RawValue>, Fault> {
         return Err(refused(format!("tools[{i}].type"), format!("must be function, or one of {}", names.join(", "))));
     };
     #[derive(Deserialize)]
-    struct Settings<'a>(#[serde(borrow)] std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>);
-    let settings: Settings<'_> =
+    struct ToolSettings<'a>(#[serde(borrow)] std::collections::BTreeMap<Cow<'a, str>, &'a RawValue>);
+    let settings: ToolSettings<'_> =
         serde_json::from_str(raw.get()).map_err(|e| refused(format!("tools[{i}]"), format!("is no tool: {e}")))?;
     let settings = settings.0.get(*name).or_else(|| settings.0.get(*theirs));
     object(theirs, settings.map_or("{}", |s| s.get()))
@@ -74,7 +78,7 @@ fn object(name: &str, value: &str) -> Result<Box<RawValue>, Fault> {
 }
 
 pub(super) fn choice<'a>(
-    ask: &chat::Request<'a>,
+    ask: &chat::ChatRequest<'a>,
     adjusted: &mut Adjusted,
 ) -> Result<Option<GeminiToolConfig<'a>>, Fault> {
     let Some(wanted) = ask.tool_choice.filter(|_| ask.tools.as_ref().is_some_and(|tools| !tools.is_empty())) else {
@@ -100,7 +104,7 @@ struct Allowed<'a> {
 struct AllowedTools<'a> {
     mode: String,
     #[serde(borrow)]
-    tools: Vec<chat::Chosen<'a>>,
+    tools: Vec<chat::ChatToolChoice<'a>>,
 }
 
 fn chosen<'a>(object: &'a str, adjusted: &mut Adjusted) -> Result<(&'static str, Vec<Cow<'a, str>>), Fault> {

@@ -3,10 +3,10 @@
 
 use super::parts::part;
 use crate::convert::asked::{self, Adjusted, refused};
-use crate::opaque::{self, Kind, Opened};
-use crate::wire::chat::Message;
-use crate::wire::gemini::{Call, Content, FunctionResponse, Part};
-use crate::wire::{Text, speaks};
+use crate::opaque::{self, OpaqueKind, Opened};
+use crate::wire::chat::ChatMessage;
+use crate::wire::gemini::{FunctionResponse, GeminiContent, GeminiFunctionCall, GeminiPart};
+use crate::wire::{JsonStr, speaks};
 use gateway_domain::Fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,8 +17,8 @@ use std::borrow::Cow;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) struct GeminiTurns<'a> {
-    pub(super) system: Option<Content<'a>>,
-    pub(super) turns: Vec<Content<'a>>,
+    pub(super) system: Option<GeminiContent<'a>>,
+    pub(super) turns: Vec<GeminiContent<'a>>,
 }
 
 /// Calls of the last turn of the model, to find names and order of their results.
@@ -28,14 +28,14 @@ struct PendingTurn<'a> {
 }
 
 pub(super) fn conversation<'a>(
-    messages: &[Message<'a>],
+    messages: &[ChatMessage<'a>],
     model: &str,
     origin: u64,
     adjusted: &mut Adjusted,
 ) -> Result<GeminiTurns<'a>, Fault> {
-    let (mut system, mut turns) = (Vec::new(), Vec::<Content<'a>>::new());
+    let (mut system, mut turns) = (Vec::new(), Vec::<GeminiContent<'a>>::new());
     let mut pending: Vec<PendingTurn<'a>> = Vec::new();
-    let mut results: Vec<(usize, Part<'a>)> = Vec::new();
+    let mut results: Vec<(usize, GeminiPart<'a>)> = Vec::new();
     let signs = needs_signatures(model);
     for (i, message) in messages.iter().enumerate() {
         if message.name.is_some() && message.role.0 != "tool" {
@@ -66,7 +66,7 @@ pub(super) fn conversation<'a>(
         }
     }
     flush(&mut results, &mut turns);
-    let system = (!system.is_empty()).then_some(Content { role: None, parts: system });
+    let system = (!system.is_empty()).then_some(GeminiContent { role: None, parts: system });
     Ok(GeminiTurns { system, turns })
 }
 
@@ -75,30 +75,30 @@ fn needs_signatures(model: &str) -> bool {
     version.and_then(|v| v.parse::<u32>().ok()).is_some_and(|major| major >= 3)
 }
 
-fn push<'a>(turns: &mut Vec<Content<'a>>, role: &'static str, parts: Vec<Part<'a>>) {
+fn push<'a>(turns: &mut Vec<GeminiContent<'a>>, role: &'static str, parts: Vec<GeminiPart<'a>>) {
     if !parts.is_empty() {
-        turns.push(Content { role: Some(role), parts });
+        turns.push(GeminiContent { role: Some(role), parts });
     }
 }
 
-fn flush<'a>(results: &mut Vec<(usize, Part<'a>)>, turns: &mut Vec<Content<'a>>) {
+fn flush<'a>(results: &mut Vec<(usize, GeminiPart<'a>)>, turns: &mut Vec<GeminiContent<'a>>) {
     results.sort_by_key(|(order, _)| *order);
     push(turns, "user", results.drain(..).map(|(_, part)| part).collect());
 }
 
 /// Content as parts, empty text left out.
-fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Part<'a>>, Fault> {
-    asked::content(raw, i, |text| Part::Text { text }, |raw, place| part(raw, place, adjusted))
+fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<GeminiPart<'a>>, Fault> {
+    asked::content(raw, i, |text| GeminiPart::Text { text }, |raw, place| part(raw, place, adjusted))
 }
 
 /// An earlier answer: text and calls. Thoughts are for readers, and the model does not want them back.
 fn answer<'a>(
-    message: &Message<'a>,
+    message: &ChatMessage<'a>,
     i: usize,
     origin: u64,
     signs: bool,
     adjusted: &mut Adjusted,
-) -> Result<(Vec<Part<'a>>, Vec<PendingTurn<'a>>), Fault> {
+) -> Result<(Vec<GeminiPart<'a>>, Vec<PendingTurn<'a>>), Fault> {
     asked::refuse_kept_elsewhere(message, i)?;
     if speaks(message.reasoning_content) {
         adjusted.note("messages.reasoning_content");
@@ -108,7 +108,7 @@ fn answer<'a>(
     }
     let mut parts = content(message.content, i, adjusted)?;
     if let Some(refusal) = message.refusal.as_ref().filter(|r| !r.0.is_empty()) {
-        parts.push(Part::Text { text: refusal.0.clone() });
+        parts.push(GeminiPart::Text { text: refusal.0.clone() });
     }
     let mut pending = Vec::new();
     for (j, call) in message.tool_calls.iter().flatten().enumerate() {
@@ -124,7 +124,10 @@ fn answer<'a>(
         let own = call.extra_content.and_then(|extra| signature(extra, origin));
         // Only the first of parallel calls carries a signature.
         let stand_in = (signs && j == 0).then_some(Cow::Borrowed(NO_SIGNATURE));
-        parts.push(Part::Call { function_call: Call { id, name, args }, thought_signature: own.or(stand_in) });
+        parts.push(GeminiPart::Call {
+            function_call: GeminiFunctionCall { id, name, args },
+            thought_signature: own.or(stand_in),
+        });
     }
     Ok((parts, pending))
 }
@@ -147,25 +150,25 @@ struct Extra<'a> {
 #[derive(Deserialize)]
 struct Google<'a> {
     #[serde(borrow)]
-    thought_signature: Option<Text<'a>>,
+    thought_signature: Option<JsonStr<'a>>,
 }
 
 /// Only what this credential made goes back, or what a client has from elsewhere.
 fn signature<'a>(extra: &'a RawValue, origin: u64) -> Option<Cow<'a, str>> {
     let extra: Extra<'a> = serde_json::from_str(extra.get()).ok()?;
     match opaque::open(origin, extra.google?.thought_signature?.0) {
-        Opened::Own(Kind::Call, signature) | Opened::Bare(signature) => Some(signature),
+        Opened::Own(OpaqueKind::Call, signature) | Opened::Bare(signature) => Some(signature),
         Opened::Own(..) | Opened::Foreign => None,
     }
 }
 
 /// The result of a call, and the place of that call among its turn's.
 fn result<'a>(
-    message: &Message<'a>,
+    message: &ChatMessage<'a>,
     i: usize,
     pending: &[PendingTurn<'a>],
     adjusted: &mut Adjusted,
-) -> Result<(usize, Part<'a>), Fault> {
+) -> Result<(usize, GeminiPart<'a>), Fault> {
     let id = message.tool_call_id.as_ref();
     let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?.0.clone();
     let order = pending.iter().position(|call| call.id.as_ref() == Some(&id));
@@ -175,13 +178,13 @@ fn result<'a>(
     let (mut said, mut media) = (String::new(), Vec::new());
     for part in content(message.content, i, adjusted)? {
         match part {
-            Part::Text { text } => said.push_str(&text),
+            GeminiPart::Text { text } => said.push_str(&text),
             other => media.push(other),
         }
     }
     let response = response(&said, message.is_error == Some(true));
     let function_response = FunctionResponse { id: Some(id), name, response, parts: media };
-    Ok((order.unwrap_or(usize::MAX), Part::Result { function_response }))
+    Ok((order.unwrap_or(usize::MAX), GeminiPart::Result { function_response }))
 }
 
 /// Gemini wants an object; whatever is none stands under `output`, or `error`, the names that its reference gives.

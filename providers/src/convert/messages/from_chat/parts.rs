@@ -1,9 +1,9 @@
 //! Parts of a message's content: text, images, documents.
 
-use crate::convert::asked::{Adjusted, Place, refused};
+use crate::convert::asked::{Adjusted, PartPosition, refused};
 use crate::convert::media::data_url;
 use crate::wire::chat;
-use crate::wire::messages::{Made, Part, Source};
+use crate::wire::messages::{MessagesInputBlock, MessagesSource, MessagesTypedBlock};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::Fault;
@@ -11,7 +11,11 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// `None` for empty text, which Anthropic does not accept and which says nothing.
-pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted) -> Result<Option<Part<'a>>, Fault> {
+pub(super) fn part<'a>(
+    raw: &'a RawValue,
+    place: PartPosition,
+    adjusted: &mut Adjusted,
+) -> Result<Option<MessagesInputBlock<'a>>, Fault> {
     let part = place.read(raw)?;
     let cache_control = part.cache_control;
     let made = match &*part.kind.0 {
@@ -20,7 +24,7 @@ pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted)
             if text.is_empty() {
                 return Ok(None);
             }
-            Made::Text { text, cache_control }
+            MessagesTypedBlock::Text { text, cache_control }
         }
         "image_url" => {
             let image = place.needed(part.image_url, ".image_url")?;
@@ -37,31 +41,37 @@ pub(super) fn part<'a>(raw: &'a RawValue, place: Place, adjusted: &mut Adjusted)
         | "tool_use"
         | "tool_result"
         | "server_tool_use"
-        | "web_search_tool_result" => return Ok(Some(Part::Raw(raw))),
+        | "web_search_tool_result" => return Ok(Some(MessagesInputBlock::Raw(raw))),
         _ => return Err(refused(place.field(".type"), "must be text, image_url or file")),
     };
-    Ok(Some(Part::Made(made)))
+    Ok(Some(MessagesInputBlock::Made(made)))
 }
 
-fn image_of<'a>(url: Cow<'a, str>, place: Place, cache_control: Option<&'a RawValue>) -> Result<Made<'a>, Fault> {
+fn image_of<'a>(
+    url: Cow<'a, str>,
+    place: PartPosition,
+    cache_control: Option<&'a RawValue>,
+) -> Result<MessagesTypedBlock<'a>, Fault> {
     if url.starts_with("https://") || url.starts_with("http://") {
-        return Ok(Made::Image { source: Source::Url { url }, cache_control });
+        return Ok(MessagesTypedBlock::Image { source: MessagesSource::Url { url }, cache_control });
     }
     let (media_type, data) =
         data_url(url).ok_or_else(|| refused(place.field(".image_url.url"), "must be an http(s) or base64 data URL"))?;
-    let source = |media_type, data| Source::Base64 { media_type, data };
+    let source = |media_type, data| MessagesSource::Base64 { media_type, data };
     Ok(match &*media_type {
-        "application/pdf" => Made::Document { source: source(media_type, data), title: None, cache_control },
-        "image/jpg" => Made::Image { source: source("image/jpeg".into(), data), cache_control },
-        _ => Made::Image { source: source(media_type, data), cache_control },
+        "application/pdf" => {
+            MessagesTypedBlock::Document { source: source(media_type, data), title: None, cache_control }
+        }
+        "image/jpg" => MessagesTypedBlock::Image { source: source("image/jpeg".into(), data), cache_control },
+        _ => MessagesTypedBlock::Image { source: source(media_type, data), cache_control },
     })
 }
 
 fn file_of<'a>(
     file: Option<chat::File<'a>>,
-    place: Place,
+    place: PartPosition,
     cache_control: Option<&'a RawValue>,
-) -> Result<Made<'a>, Fault> {
+) -> Result<MessagesTypedBlock<'a>, Fault> {
     let file = place.needed(file, ".file")?;
     if file.file_id.is_some() {
         return Err(refused(place.field(".file.file_id"), "names a file of another provider; send file_data"));
@@ -76,17 +86,20 @@ fn file_of<'a>(
         return Err(refused(place.field(".file.file_data"), "must be a base64 data URL"));
     };
     let source = match &*media_type {
-        "application/pdf" => Source::Base64 { media_type, data },
+        "application/pdf" => MessagesSource::Base64 { media_type, data },
         image if image.starts_with("image/") => {
-            return Ok(Made::Image { source: Source::Base64 { media_type, data }, cache_control });
+            return Ok(MessagesTypedBlock::Image {
+                source: MessagesSource::Base64 { media_type, data },
+                cache_control,
+            });
         }
         text if text.starts_with("text/") || text == "application/json" => {
             let bytes = STANDARD.decode(data.as_bytes()).ok();
             let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
             let text = text.ok_or_else(|| refused(place.field(".file.file_data"), "is not base64 of UTF-8 text"))?;
-            Source::Text { media_type: "text/plain", data: text }
+            MessagesSource::Text { media_type: "text/plain", data: text }
         }
         _ => return Err(refused(place.field(".file.file_data"), "must be a PDF, text or an image")),
     };
-    Ok(Made::Document { source, title, cache_control })
+    Ok(MessagesTypedBlock::Document { source, title, cache_control })
 }

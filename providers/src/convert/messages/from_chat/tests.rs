@@ -6,7 +6,7 @@ use gateway_domain::{Dialect, Fault, Operation};
 use http::Method;
 use serde_json::{Value, json};
 
-fn request(body: &[u8]) -> Result<super::Translated, Fault> {
+fn request(body: &[u8]) -> Result<super::TranslatedBody, Fault> {
     let body = Bytes::copy_from_slice(body);
     super::request(&Call {
         operation: Operation::ChatCompletions,
@@ -25,7 +25,7 @@ fn request(body: &[u8]) -> Result<super::Translated, Fault> {
         now_ms: 0,
         dice: 0,
         origin: 1,
-        settings: gateway_domain::cloud::Settings::none(),
+        settings: gateway_domain::cloud::CloudSettings::none(),
         keeps: None,
     })
 }

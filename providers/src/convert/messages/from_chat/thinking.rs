@@ -3,7 +3,7 @@
 use super::generation::Generation;
 use crate::convert::asked::{Adjusted, refused};
 use crate::wire::chat;
-use crate::wire::messages::Thinking;
+use crate::wire::messages::MessagesThinking;
 use gateway_domain::Fault;
 use serde::Deserialize;
 
@@ -12,14 +12,14 @@ const MIN_BUDGET: u64 = 1024;
 
 /// What to send, and what follows from it for the limit.
 #[derive(Default)]
-pub(crate) struct Plan<'a> {
-    pub(crate) thinking: Option<Thinking<'a>>,
+pub(crate) struct ThinkingPlan<'a> {
+    pub(crate) thinking: Option<MessagesThinking<'a>>,
     pub(crate) effort: Option<&'static str>,
     budget: u64,
     off: bool,
 }
 
-impl Plan<'_> {
+impl ThinkingPlan<'_> {
     /// Tokens that thinking takes from the limit.
     pub(crate) fn budget(&self) -> u64 {
         self.budget
@@ -31,7 +31,8 @@ impl Plan<'_> {
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+#[serde(expecting = "an object")]
+struct MessagesThinkingBudget {
     #[serde(rename = "type")]
     kind: String,
     budget_tokens: Option<u64>,
@@ -40,34 +41,34 @@ struct Wanted {
 /// `bare_tool_turn`: the conversation is inside a tool call whose turn has no thinking to send back, in which
 /// case Anthropic refuses to think now.
 pub(crate) fn plan<'a>(
-    ask: &chat::Request<'a>,
+    ask: &chat::ChatRequest<'a>,
     generation: Generation,
     limit: Option<u64>,
     bare_tool_turn: bool,
     adjusted: &mut Adjusted,
-) -> Result<Plan<'a>, Fault> {
+) -> Result<ThinkingPlan<'a>, Fault> {
     let effort = ask.reasoning_effort.as_ref().map(|e| &*e.0);
     if let Some(raw) = ask.thinking {
-        let wanted: Wanted = serde_json::from_str(raw.get())
+        let wanted: MessagesThinkingBudget = serde_json::from_str(raw.get())
             .map_err(|e| refused("thinking", format!("must be an object with a type: {e}")))?;
         return explicit(raw, &wanted, effort, generation, adjusted);
     }
-    let Some(effort) = effort else { return Ok(Plan::default()) };
+    let Some(effort) = effort else { return Ok(ThinkingPlan::default()) };
     let (named, budget) = level(effort)?;
     let Some(named) = named else {
         if generation.adaptive_only() {
             adjusted.note("reasoning_effort");
         }
-        return Ok(Plan::default());
+        return Ok(ThinkingPlan::default());
     };
     if generation.adaptive_only() {
-        let thinking = Some(Thinking::Adaptive { kind: "adaptive" });
-        return Ok(Plan { thinking, effort: Some(named), ..Plan::default() });
+        let thinking = Some(MessagesThinking::Adaptive { kind: "adaptive" });
+        return Ok(ThinkingPlan { thinking, effort: Some(named), ..ThinkingPlan::default() });
     }
     let room = limit.map_or(u64::MAX, |limit| limit.saturating_sub(1));
     if !generation.thinks() || bare_tool_turn || forces_a_tool(ask) || room < MIN_BUDGET {
         adjusted.note("reasoning_effort");
-        return Ok(Plan::default());
+        return Ok(ThinkingPlan::default());
     }
     let fitting = if budget > room {
         // Half of the limit stays for the answer.
@@ -76,17 +77,17 @@ pub(crate) fn plan<'a>(
     } else {
         budget
     };
-    let thinking = Some(Thinking::Budget { kind: "enabled", budget_tokens: fitting });
-    Ok(Plan { thinking, budget: fitting, ..Plan::default() })
+    let thinking = Some(MessagesThinking::Budget { kind: "enabled", budget_tokens: fitting });
+    Ok(ThinkingPlan { thinking, budget: fitting, ..ThinkingPlan::default() })
 }
 
 fn explicit<'a>(
     raw: &'a serde_json::value::RawValue,
-    wanted: &Wanted,
+    wanted: &MessagesThinkingBudget,
     effort: Option<&str>,
     generation: Generation,
     adjusted: &mut Adjusted,
-) -> Result<Plan<'a>, Fault> {
+) -> Result<ThinkingPlan<'a>, Fault> {
     let effort = match effort.map(level).transpose()? {
         Some((named, _)) => named,
         None => None,
@@ -94,15 +95,21 @@ fn explicit<'a>(
     match wanted.kind.as_str() {
         "enabled" if generation.adaptive_only() => {
             adjusted.note("thinking.budget_tokens");
-            Ok(Plan { thinking: Some(Thinking::Adaptive { kind: "adaptive" }), effort, ..Plan::default() })
+            Ok(ThinkingPlan {
+                thinking: Some(MessagesThinking::Adaptive { kind: "adaptive" }),
+                effort,
+                ..ThinkingPlan::default()
+            })
         }
-        "adaptive" => Ok(Plan { thinking: Some(Thinking::Raw(raw)), effort, ..Plan::default() }),
+        "adaptive" => {
+            Ok(ThinkingPlan { thinking: Some(MessagesThinking::Raw(raw)), effort, ..ThinkingPlan::default() })
+        }
         kind => {
             if effort.is_some() {
                 adjusted.note("reasoning_effort");
             }
             let (budget, off) = (wanted.budget_tokens.unwrap_or(0), kind == "disabled");
-            Ok(Plan { thinking: Some(Thinking::Raw(raw)), effort: None, budget, off })
+            Ok(ThinkingPlan { thinking: Some(MessagesThinking::Raw(raw)), effort: None, budget, off })
         }
     }
 }
@@ -121,6 +128,6 @@ fn level(effort: &str) -> Result<(Option<&'static str>, u64), Fault> {
 }
 
 /// Thinking goes with `auto` and `none` only; of the two wishes the tool is the one with meaning.
-fn forces_a_tool(ask: &chat::Request<'_>) -> bool {
+fn forces_a_tool(ask: &chat::ChatRequest<'_>) -> bool {
     ask.tool_choice.is_some_and(|choice| choice.get() == "\"required\"" || choice.get().starts_with('{'))
 }

@@ -3,23 +3,23 @@
 use crate::convert::asked::{self, refused};
 use crate::convert::earlier::owned;
 use crate::wire::chat;
-use crate::wire::messages::{Tool, ToolChoice};
+use crate::wire::messages::{MessagesTool, MessagesToolChoice};
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-pub(super) fn tools<'a>(ask: &chat::Request<'a>) -> Result<Vec<Tool<'a>>, Fault> {
+pub(super) fn tools<'a>(ask: &chat::ChatRequest<'a>) -> Result<Vec<MessagesTool<'a>>, Fault> {
     let all = ask.tools.as_deref().unwrap_or_default();
     all.iter().enumerate().map(|(i, raw)| tool(i, raw)).collect()
 }
 
-fn tool(i: usize, raw: &RawValue) -> Result<Tool<'_>, Fault> {
+fn tool(i: usize, raw: &RawValue) -> Result<MessagesTool<'_>, Fault> {
     let wanted = asked::tool(raw, i)?;
     if wanted.kind.0 != "function" {
         return if is_anthropics(&wanted.kind.0) {
-            Ok(Tool::Raw(raw))
+            Ok(MessagesTool::Raw(raw))
         } else {
             Err(refused(
                 format!("tools[{i}].type"),
@@ -32,7 +32,7 @@ fn tool(i: usize, raw: &RawValue) -> Result<Tool<'_>, Fault> {
         Some(parameters) => Cow::Borrowed(parameters),
         None => Cow::Owned(owned(NO_PARAMETERS)),
     };
-    Ok(Tool::Function {
+    Ok(MessagesTool::Function {
         name: function.name.0,
         description: function.description.map(|d| d.0),
         input_schema,
@@ -48,7 +48,7 @@ fn is_anthropics(kind: &str) -> bool {
     kind.rsplit_once('_').is_some_and(dated)
 }
 
-pub(super) fn choice<'a>(ask: &chat::Request<'a>) -> Result<Option<ToolChoice<'a>>, Fault> {
+pub(super) fn choice<'a>(ask: &chat::ChatRequest<'a>) -> Result<Option<MessagesToolChoice<'a>>, Fault> {
     if ask.tools.as_ref().is_none_or(Vec::is_empty) {
         return Ok(None);
     }
@@ -56,9 +56,11 @@ pub(super) fn choice<'a>(ask: &chat::Request<'a>) -> Result<Option<ToolChoice<'a
     let (kind, name) = match ask.tool_choice.map(RawValue::get) {
         None if single.is_none() => return Ok(None),
         None | Some("\"auto\"") => ("auto", None),
-        Some("\"none\"") => return Ok(Some(ToolChoice { kind: "none", name: None, disable_parallel_tool_use: None })),
+        Some("\"none\"") => {
+            return Ok(Some(MessagesToolChoice { kind: "none", name: None, disable_parallel_tool_use: None }));
+        }
         Some("\"required\"") => ("any", None),
         Some(object) => ("tool", Some(asked::chosen(object)?)),
     };
-    Ok(Some(ToolChoice { kind, name, disable_parallel_tool_use: single }))
+    Ok(Some(MessagesToolChoice { kind, name, disable_parallel_tool_use: single }))
 }

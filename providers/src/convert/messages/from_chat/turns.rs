@@ -2,20 +2,20 @@
 //! an earlier answer carried in `content_blocks` goes back as it came, signatures included.
 
 use super::parts::part;
-use crate::convert::asked::{self, Adjusted, Place, refused};
-use crate::convert::earlier::{Called, Carried, own};
+use crate::convert::asked::{self, Adjusted, PartPosition, refused};
+use crate::convert::earlier::{Carried, ParsedFunctionCall, own};
 use crate::edit;
-use crate::wire::chat::{Message, ToolCall};
-use crate::wire::messages::{Content, Made, Part, Turn};
-use crate::wire::{Text, speaks};
+use crate::wire::chat::{ChatMessage, ToolCall};
+use crate::wire::messages::{MessagesContent, MessagesInputBlock, MessagesTurn, MessagesTypedBlock};
+use crate::wire::{JsonStr, speaks};
 use bytes::Bytes;
 use gateway_domain::Fault;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub(super) struct Conversation<'a> {
-    pub(super) system: Option<Content<'a>>,
-    pub(super) turns: Vec<Turn<'a>>,
+    pub(super) system: Option<MessagesContent<'a>>,
+    pub(super) turns: Vec<MessagesTurn<'a>>,
     /// It ends in tool results, and the turn that called the tools shows no thinking.
     pub(super) bare_tool_turn: bool,
 }
@@ -25,22 +25,24 @@ impl Conversation<'_> {
     pub(super) fn instruct(&mut self, text: &'static str) {
         let mut parts = match self.system.take() {
             None => Vec::new(),
-            Some(Content::Text(text)) => vec![Part::Made(Made::Text { text, cache_control: None })],
-            Some(Content::Blocks(parts)) => parts,
+            Some(MessagesContent::Text(text)) => {
+                vec![MessagesInputBlock::Made(MessagesTypedBlock::Text { text, cache_control: None })]
+            }
+            Some(MessagesContent::Blocks(parts)) => parts,
         };
-        parts.push(Part::Made(Made::Text { text: text.into(), cache_control: None }));
+        parts.push(MessagesInputBlock::Made(MessagesTypedBlock::Text { text: text.into(), cache_control: None }));
         self.system = system_of(parts);
     }
 }
 
 /// `origin` is that of the credential, to which alone its opaque blocks go back.
 pub(super) fn conversation<'a>(
-    messages: &[Message<'a>],
+    messages: &[ChatMessage<'a>],
     origin: u64,
     adjusted: &mut Adjusted,
 ) -> Result<Conversation<'a>, Fault> {
     let mut system = Vec::new();
-    let mut turns: Vec<Turn<'a>> = Vec::new();
+    let mut turns: Vec<MessagesTurn<'a>> = Vec::new();
     let (mut in_results, mut bare) = (false, false);
     for (i, message) in messages.iter().enumerate() {
         if message.name.is_some() {
@@ -51,21 +53,23 @@ pub(super) fn conversation<'a>(
             "system" | "developer" => system.extend(blocks(message, i, adjusted)?),
             "user" => {
                 let content = content(message.content, message.cache_control, i, adjusted)?;
-                turns.push(Turn { role: "user", content });
+                turns.push(MessagesTurn { role: "user", content });
             }
             "assistant" => {
                 let (content, thinks) = answer(message, i, origin, adjusted)?;
                 bare = !thinks && message.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
                 if !content.is_empty() {
-                    turns.push(Turn { role: "assistant", content: Content::Blocks(content) });
+                    turns.push(MessagesTurn { role: "assistant", content: MessagesContent::Blocks(content) });
                 }
             }
             "tool" => {
                 let result = result(message, i, adjusted)?;
                 match turns.last_mut() {
                     // All results of one turn of calls belong into one turn of the user.
-                    Some(Turn { content: Content::Blocks(results), .. }) if in_results => results.push(result),
-                    _ => turns.push(Turn { role: "user", content: Content::Blocks(vec![result]) }),
+                    Some(MessagesTurn { content: MessagesContent::Blocks(results), .. }) if in_results => {
+                        results.push(result)
+                    }
+                    _ => turns.push(MessagesTurn { role: "user", content: MessagesContent::Blocks(vec![result]) }),
                 }
             }
             _ => {
@@ -81,20 +85,28 @@ pub(super) fn conversation<'a>(
     Ok(Conversation { system: system_of(system), turns, bare_tool_turn: in_results && bare })
 }
 
-fn system_of(mut parts: Vec<Part<'_>>) -> Option<Content<'_>> {
+fn system_of(mut parts: Vec<MessagesInputBlock<'_>>) -> Option<MessagesContent<'_>> {
     match parts.as_mut_slice() {
         [] => None,
-        [Part::Made(Made::Text { text, cache_control: None })] => Some(Content::Text(std::mem::take(text))),
-        _ => Some(Content::Blocks(parts)),
+        [MessagesInputBlock::Made(MessagesTypedBlock::Text { text, cache_control: None })] => {
+            Some(MessagesContent::Text(std::mem::take(text)))
+        }
+        _ => Some(MessagesContent::Blocks(parts)),
     }
 }
 
 /// Content as blocks, empty text left out, with the message's own `cache_control` on the last one.
-fn blocks<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<Part<'a>>, Fault> {
+fn blocks<'a>(
+    message: &ChatMessage<'a>,
+    i: usize,
+    adjusted: &mut Adjusted,
+) -> Result<Vec<MessagesInputBlock<'a>>, Fault> {
     Ok(match content(message.content, message.cache_control, i, adjusted)? {
-        Content::Text(text) if text.is_empty() => Vec::new(),
-        Content::Text(text) => vec![Part::Made(Made::Text { text, cache_control: None })],
-        Content::Blocks(parts) => parts,
+        MessagesContent::Text(text) if text.is_empty() => Vec::new(),
+        MessagesContent::Text(text) => {
+            vec![MessagesInputBlock::Made(MessagesTypedBlock::Text { text, cache_control: None })]
+        }
+        MessagesContent::Blocks(parts) => parts,
     })
 }
 
@@ -104,52 +116,52 @@ fn content<'a>(
     cache_control: Option<&'a RawValue>,
     i: usize,
     adjusted: &mut Adjusted,
-) -> Result<Content<'a>, Fault> {
+) -> Result<MessagesContent<'a>, Fault> {
     let mut all = Vec::new();
     match raw {
         None => {}
         Some(raw) if raw.get().starts_with('"') => {
             let text = string(raw, i)?.0;
             if cache_control.is_none() || text.is_empty() {
-                return Ok(Content::Text(text));
+                return Ok(MessagesContent::Text(text));
             }
-            all.push(Part::Made(Made::Text { text, cache_control }));
+            all.push(MessagesInputBlock::Made(MessagesTypedBlock::Text { text, cache_control }));
         }
         Some(raw) => {
             let parts: Vec<&'a RawValue> = serde_json::from_str(raw.get())
                 .map_err(|_| refused(format!("messages[{i}].content"), "must be a string or an array of parts"))?;
             for (j, raw) in parts.into_iter().enumerate() {
-                all.extend(part(raw, Place { message: i, part: j }, adjusted)?);
+                all.extend(part(raw, PartPosition { message: i, part: j }, adjusted)?);
             }
             mark(&mut all, cache_control);
         }
     }
-    Ok(Content::Blocks(all))
+    Ok(MessagesContent::Blocks(all))
 }
 
-fn string(raw: &RawValue, i: usize) -> Result<Text<'_>, Fault> {
+fn string(raw: &RawValue, i: usize) -> Result<JsonStr<'_>, Fault> {
     serde_json::from_str(raw.get()).map_err(|e| refused(format!("messages[{i}].content"), e))
 }
 
-fn mark<'a>(parts: &mut [Part<'a>], mark: Option<&'a RawValue>) {
-    let Some(Part::Made(last)) = parts.last_mut() else { return };
+fn mark<'a>(parts: &mut [MessagesInputBlock<'a>], mark: Option<&'a RawValue>) {
+    let Some(MessagesInputBlock::Made(last)) = parts.last_mut() else { return };
     match last {
-        Made::Text { cache_control, .. }
-        | Made::Image { cache_control, .. }
-        | Made::Document { cache_control, .. }
-        | Made::ToolUse { cache_control, .. }
-        | Made::ToolResult { cache_control, .. } => *cache_control = cache_control.or(mark),
-        Made::Thinking { .. } | Made::RedactedThinking { .. } => {}
+        MessagesTypedBlock::Text { cache_control, .. }
+        | MessagesTypedBlock::Image { cache_control, .. }
+        | MessagesTypedBlock::Document { cache_control, .. }
+        | MessagesTypedBlock::ToolUse { cache_control, .. }
+        | MessagesTypedBlock::ToolResult { cache_control, .. } => *cache_control = cache_control.or(mark),
+        MessagesTypedBlock::Thinking { .. } | MessagesTypedBlock::RedactedThinking { .. } => {}
     }
 }
 
 /// An earlier answer: thinking, text, tool calls. Also says whether it shows thinking.
 fn answer<'a>(
-    message: &Message<'a>,
+    message: &ChatMessage<'a>,
     i: usize,
     origin: u64,
     adjusted: &mut Adjusted,
-) -> Result<(Vec<Part<'a>>, bool), Fault> {
+) -> Result<(Vec<MessagesInputBlock<'a>>, bool), Fault> {
     asked::refuse_kept_elsewhere(message, i)?;
     let calls = message.tool_calls.as_deref().unwrap_or_default();
     let CarriedBlocks { parts: mut all, text_told, thinks } = carried(message, i, origin, adjusted)?;
@@ -160,11 +172,14 @@ fn answer<'a>(
     if !text_told {
         all.extend(blocks(message, i, adjusted)?);
         if let Some(refusal) = message.refusal.as_ref().filter(|r| !r.0.is_empty()) {
-            all.push(Part::Made(Made::Text { text: refusal.0.clone(), cache_control: None }));
+            all.push(MessagesInputBlock::Made(MessagesTypedBlock::Text {
+                text: refusal.0.clone(),
+                cache_control: None,
+            }));
         }
     }
     for (j, call) in calls.iter().enumerate() {
-        all.push(Part::Made(called(call, i, j)?));
+        all.push(MessagesInputBlock::Made(called(call, i, j)?));
     }
     mark(&mut all, message.cache_control);
     Ok((all, thinks))
@@ -172,14 +187,14 @@ fn answer<'a>(
 
 /// Blocks that an earlier answer carried beside its text.
 struct CarriedBlocks<'a> {
-    parts: Vec<Part<'a>>,
+    parts: Vec<MessagesInputBlock<'a>>,
     /// Whether text was among them.
     text_told: bool,
     thinks: bool,
 }
 
 fn carried<'a>(
-    message: &Message<'a>,
+    message: &ChatMessage<'a>,
     i: usize,
     origin: u64,
     adjusted: &mut Adjusted,
@@ -193,30 +208,33 @@ fn carried<'a>(
             (Some("thinking") | None, Some(thinking), Some(signature), ..) => match own(origin, signature) {
                 Some(signature) => {
                     thinks = true;
-                    all.push(Part::Made(Made::Thinking { thinking: thinking.0, signature }));
+                    all.push(MessagesInputBlock::Made(MessagesTypedBlock::Thinking {
+                        thinking: thinking.0,
+                        signature,
+                    }));
                 }
                 None => adjusted.note("messages.content_blocks"),
             },
             (Some("redacted_thinking") | None, _, _, Some(data), _) => match own(origin, data) {
                 Some(data) => {
                     thinks = true;
-                    all.push(Part::Made(Made::RedactedThinking { data }));
+                    all.push(MessagesInputBlock::Made(MessagesTypedBlock::RedactedThinking { data }));
                 }
                 None => adjusted.note("messages.content_blocks"),
             },
             (Some("text") | None, .., Some(text)) => {
                 text_told = true;
                 if !text.0.is_empty() {
-                    all.push(Part::Made(Made::Text { text: text.0, cache_control: None }));
+                    all.push(MessagesInputBlock::Made(MessagesTypedBlock::Text { text: text.0, cache_control: None }));
                 }
             }
             (Some("thinking" | "redacted_thinking" | "text") | None, ..) => adjusted.note("messages.content_blocks"),
             (Some("tool_use"), ..) if !keep_calls => {}
             _ => all.push(match block.partial_json {
-                Some(input) => {
-                    Part::Rebuilt(with_input(raw, &input.0).ok_or_else(|| refused(field(), "is incomplete"))?)
-                }
-                None => Part::Raw(raw),
+                Some(input) => MessagesInputBlock::Rebuilt(
+                    with_input(raw, &input.0).ok_or_else(|| refused(field(), "is incomplete"))?,
+                ),
+                None => MessagesInputBlock::Raw(raw),
             }),
         }
     }
@@ -230,21 +248,25 @@ fn with_input(raw: &RawValue, input: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(whole.to_vec()).ok()?).ok()
 }
 
-fn called<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<Made<'a>, Fault> {
-    let Called { id, name, input } = Called::read(call, i, j)?;
-    Ok(Made::ToolUse { id: tool_id(id), name, input, cache_control: call.cache_control })
+fn called<'a>(call: &ToolCall<'a>, i: usize, j: usize) -> Result<MessagesTypedBlock<'a>, Fault> {
+    let ParsedFunctionCall { id, name, input } = ParsedFunctionCall::read(call, i, j)?;
+    Ok(MessagesTypedBlock::ToolUse { id: tool_id(id), name, input, cache_control: call.cache_control })
 }
 
-fn result<'a>(message: &Message<'a>, i: usize, adjusted: &mut Adjusted) -> Result<Part<'a>, Fault> {
+fn result<'a>(message: &ChatMessage<'a>, i: usize, adjusted: &mut Adjusted) -> Result<MessagesInputBlock<'a>, Fault> {
     let id = message.tool_call_id.as_ref();
     let id = id.ok_or_else(|| refused(format!("messages[{i}].tool_call_id"), "is needed"))?;
     let content = match content(message.content, None, i, adjusted)? {
-        Content::Text(text) if text.is_empty() => None,
-        Content::Blocks(parts) if parts.is_empty() => None,
+        MessagesContent::Text(text) if text.is_empty() => None,
+        MessagesContent::Blocks(parts) if parts.is_empty() => None,
         content => Some(content),
     };
     let tool_use_id = tool_id(id.0.clone());
-    Ok(Part::Made(Made::ToolResult { tool_use_id, content, cache_control: message.cache_control }))
+    Ok(MessagesInputBlock::Made(MessagesTypedBlock::ToolResult {
+        tool_use_id,
+        content,
+        cache_control: message.cache_control,
+    }))
 }
 
 /// Anthropic takes letters, digits, `_` and `-`; ids that other providers made hold more.
@@ -254,9 +276,11 @@ fn tool_id(id: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// An answer to be continued must not end in space.
-fn trim_prefill(turns: &mut [Turn<'_>]) {
-    let Some(Turn { role: "assistant", content: Content::Blocks(parts) }) = turns.last_mut() else { return };
-    if let Some(Part::Made(Made::Text { text, .. })) = parts.last_mut() {
+fn trim_prefill(turns: &mut [MessagesTurn<'_>]) {
+    let Some(MessagesTurn { role: "assistant", content: MessagesContent::Blocks(parts) }) = turns.last_mut() else {
+        return;
+    };
+    if let Some(MessagesInputBlock::Made(MessagesTypedBlock::Text { text, .. })) = parts.last_mut() {
         let kept = text.trim_end().len();
         match text {
             Cow::Borrowed(borrowed) => *borrowed = &borrowed[..kept],

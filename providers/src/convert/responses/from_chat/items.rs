@@ -1,7 +1,7 @@
 //! The conversation as items: what a turn said is a message, each call that it made an item of its own.
 
 use super::ResponsesRoom;
-use crate::convert::asked::{self, Adjusted, EarlierCall, Place, refused};
+use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, refused};
 use crate::wire::chat;
 use crate::wire::tree::Tree;
 use gateway_domain::Fault;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub(super) fn items<'a>(
-    messages: &[chat::Message<'a>],
+    messages: &[chat::ChatMessage<'a>],
     room: ResponsesRoom,
     adjusted: &mut Adjusted,
 ) -> Result<Vec<Tree<'a>>, Fault> {
@@ -58,7 +58,7 @@ pub(super) fn items<'a>(
 
 /// What it thought is bound to whom it was told; a client of chat cannot carry it here.
 fn assistant<'a>(
-    message: &chat::Message<'a>,
+    message: &chat::ChatMessage<'a>,
     (i, room): (usize, ResponsesRoom),
     out: &mut Vec<Tree<'a>>,
     adjusted: &mut Adjusted,
@@ -144,7 +144,7 @@ fn content<'a>(
 
 fn part<'a>(
     raw: &'a RawValue,
-    place: Place,
+    place: PartPosition,
     room: ResponsesRoom,
     adjusted: &mut Adjusted,
 ) -> Result<Option<InputPart<'a>>, Fault> {
@@ -163,7 +163,7 @@ fn part<'a>(
         }
         "file" if room.files => {
             let file = place.needed(part.file, ".file")?;
-            let text = |text: Option<crate::wire::Text<'a>>| text.map(|text| Tree::Text(text.0));
+            let text = |text: Option<crate::wire::JsonStr<'a>>| text.map(|text| Tree::Text(text.0));
             let made = Tree::map([("type", Tree::text("input_file"))])
                 .with("file_data", text(file.file_data))
                 .with("file_id", text(file.file_id))

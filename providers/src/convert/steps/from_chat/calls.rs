@@ -1,41 +1,41 @@
 //! Tool calls of one choice, counted from 0 without gaps, whatever numbers and ids the server gives.
 
 use crate::answer::ResponseEvent;
-use crate::wire::{Text, read};
+use crate::wire::{JsonStr, read};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
-pub(super) struct Called<'a> {
+pub(super) struct ChatToolCallDelta<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    id: Option<Text<'a>>,
+    id: Option<JsonStr<'a>>,
     #[serde(borrow)]
-    function: Option<Function<'a>>,
+    function: Option<ChatFunctionDelta<'a>>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Function<'a> {
+pub(super) struct ChatFunctionDelta<'a> {
     #[serde(borrow)]
-    name: Option<Text<'a>>,
+    name: Option<JsonStr<'a>>,
     /// A string of JSON; some servers send the JSON itself.
     #[serde(borrow)]
     arguments: Option<&'a RawValue>,
 }
 
-impl<'a> Called<'a> {
+impl<'a> ChatToolCallDelta<'a> {
     /// `function_call`, the form from before there were several.
-    pub(super) fn legacy(function: Function<'a>) -> Self {
+    pub(super) fn legacy(function: ChatFunctionDelta<'a>) -> Self {
         Self { index: Some(0), id: None, function: Some(function) }
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls(Vec<ToolCallState>);
 
 #[derive(Debug)]
-struct Call {
+struct ToolCallState {
     index: Option<u64>,
     id: String,
     argued: bool,
@@ -46,7 +46,7 @@ impl Calls {
         !self.0.is_empty()
     }
 
-    pub(super) fn take<'a>(&mut self, called: Called<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
+    pub(super) fn take<'a>(&mut self, called: ChatToolCallDelta<'a>, steps: &mut Vec<ResponseEvent<'a>>) {
         let id = called.id.map(|t| t.0).filter(|id| !id.is_empty());
         let (name, arguments) = called.function.map_or((None, None), |f| (f.name, f.arguments));
         let name = name.map(|t| t.0).filter(|name| !name.is_empty());
@@ -55,7 +55,7 @@ impl Calls {
             None => {
                 let call = self.0.len();
                 let id = id.unwrap_or_else(|| Cow::Owned(format!("call_{call}")));
-                self.0.push(Call { index: called.index, id: id.to_string(), argued: false });
+                self.0.push(ToolCallState { index: called.index, id: id.to_string(), argued: false });
                 let name = name.unwrap_or_default();
                 steps.push(ResponseEvent::ToolOpen { call: call as u64, id, name, signature: None });
                 call
@@ -92,7 +92,7 @@ impl Calls {
 fn text_of(arguments: &RawValue) -> Cow<'_, str> {
     match arguments.get() {
         "null" => Cow::Borrowed(""),
-        json if json.starts_with('"') => read::<Text<'_>>(json.as_bytes()).map(|t| t.0).unwrap_or_default(),
+        json if json.starts_with('"') => read::<JsonStr<'_>>(json.as_bytes()).map(|t| t.0).unwrap_or_default(),
         json => Cow::Borrowed(json),
     }
 }
