@@ -97,7 +97,8 @@ async fn with_few_descriptors_the_admin_port_and_good_clients_are_served() {
     assert!(!gateway.process.output().contains("ERROR"), "{}", gateway.process.output());
 }
 
-/// 600 of each kind, in a debug build: the release figures are in the benchmarks.
+/// 600 of each kind. A debug build's futures are larger, and what a process grows by differs from run to run (36 to 49 KiB
+/// for HTTP/2 here): the close bounds are those of a release build, in `make connections`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_cost_little_and_are_let_go() {
     const MANY: usize = 600;
@@ -137,7 +138,7 @@ async fn idle_connections_cost_little_and_are_let_go() {
         assert_eq!(client.ask("GET", "/v1/health", &[], b"").await.0, 200);
         streams.push(client);
     }
-    grown("HTTP/2", 48);
+    grown("HTTP/2", 64);
     eventually("all let go", || async { (open(&gateway).await <= 1).then_some(()) }).await;
     drop((silent, kept, streams));
 }

@@ -106,3 +106,38 @@ fn lints_are_expected_not_allowed() {
     });
     judge("no allow", &offences.collect::<Vec<_>>());
 }
+
+/// Beginnings after which a comment is a piece of a sentence, whose rest the reader would have to guess.
+const FRAGMENTS: [&str; 4] = ["Of ", "As ", "Whose ", "The same "];
+
+#[test]
+fn comments_are_sentences() {
+    let mut offences = Vec::new();
+    for source in sources() {
+        for (at, said) in paragraphs(&source.text) {
+            if let Some(start) = FRAGMENTS.iter().find(|start| said.starts_with(**start)) {
+                offences.push(Offence::new(&source.path, format!("a comment begins with `{start}` in line {at}")));
+            }
+        }
+    }
+    judge("comments are sentences", &offences);
+}
+
+/// First lines of paragraphs of comments, each with its number.
+fn paragraphs(text: &str) -> Vec<(usize, &str)> {
+    let mut goes_on = false;
+    let begins = text.lines().enumerate().filter_map(|(at, line)| {
+        let said = line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim_start());
+        let begins = said.filter(|said| !goes_on && !said.is_empty());
+        goes_on = said.is_some_and(|said| !said.is_empty());
+        begins.map(|said| (at + 1, said))
+    });
+    begins.collect()
+}
+
+#[test]
+fn paragraphs_of_comments_are_found() {
+    let text = "//! One\n//! Of two\n\n/// Of three\nlet a = 1; // Of four\n    // Five\n    //\n    // As six\n";
+    let found = [(1, "One"), (4, "Of three"), (6, "Five"), (8, "As six")];
+    assert_eq!(paragraphs(text), found);
+}
