@@ -53,7 +53,7 @@ impl BudgetAlerts {
             for level in self.levels(count, &budget, due) {
                 self.mail(&snapshot, count, (&budget, level)).await?;
             }
-            if !database.tell_count(count.slot, count.told, due).await? {
+            if !database.mark_alerted(count.slot, count.told, due).await? {
                 continue;
             }
             // Raising a limit takes the alert back, so that it can come again.

@@ -16,7 +16,7 @@ const LONGEST: u64 = 1 << 30;
 pub(crate) fn export(settings: &Settings, to: Option<&Path>) -> Result<(), String> {
     let (runtime, app) = detached(settings)?;
     let export = |write: &mut (dyn FnMut(&str) + Send)| {
-        runtime.block_on(gateway_admin::export_configuration(&app, write)).map(drop).map_err(told)
+        runtime.block_on(gateway_admin::export_configuration(&app, write)).map(drop).map_err(describe_problem)
     };
     let Some(path) = to else { return export(&mut telemetry::print) };
     let mut file = PrivateFile::beside(path)?;
@@ -53,7 +53,7 @@ pub(crate) fn convert(
 ) -> Result<(), String> {
     let trusted = Trusted::parse(hosts).map_err(|why| format!("--trusted-custom-hosts: {why}"))?;
     let with = Conversion { catalog: gateway_providers::catalog(), trusted: &trusted, workspace };
-    let converted = gateway_admin::convert_configuration(&read(file)?, of, &with).map_err(told)?;
+    let converted = gateway_admin::convert_configuration(&read(file)?, of, &with).map_err(describe_problem)?;
     for note in &converted.notes {
         telemetry::complain(note);
     }
@@ -67,11 +67,11 @@ pub(crate) fn convert(
 fn use_document(settings: &Settings, document: &Path, act: ManifestAct) -> Result<ConfigurationReport, String> {
     let text = read(document)?;
     let (runtime, app) = detached(settings)?;
-    runtime.block_on(gateway_admin::use_configuration(&app, &text, document_secrets(), act)).map_err(told)
+    runtime.block_on(gateway_admin::use_configuration(&app, &text, document_secrets(), act)).map_err(describe_problem)
 }
 
 /// Every problem on a line of its own.
-fn told(problem: Problem) -> String {
+fn describe_problem(problem: Problem) -> String {
     if problem.errors.is_empty() { problem.message } else { problem.errors.join("\n") }
 }
 

@@ -149,7 +149,7 @@ impl ProxyHttp for Gateway {
             background.send(noted, &self.records);
         }
         if let Some(line) = &ctx.line {
-            line.tell_cost(cost);
+            line.report_cost(cost);
         }
     }
 

@@ -117,7 +117,7 @@ pub(crate) fn run(resolved: ResolvedSettings) -> Result<(), String> {
     let batches = batches::open(&settings, &booted, (&metrics, &control), &calling.downloads)?;
     let app = calling.equip(boot::app(&booted, process.clone(), ports, &settings), &booted, (&limits, &batches));
     let told = NodeParts { metrics: &metrics, health: &parts, control: &control, calling: &calling };
-    let (mailer, shown) = (alerts::mailer(&settings)?, effective.iter().map(Effective::told).collect());
+    let (mailer, shown) = (alerts::mailer(&settings)?, effective.iter().map(Effective::to_process_setting).collect());
     let app = App { mailer, settings: shown, ..secrets::follow(app, &settings, &booted, &told)? };
     control.block_on(boot::first_start(&app, &booted, &settings))?;
     look_after(&control, &app, &booted, &settings, &metrics)?;

@@ -121,7 +121,7 @@ pub(crate) struct Effective {
 
 impl Effective {
     /// The setting as the admin port tells it, with hyphens in its name.
-    pub(crate) fn told(&self) -> ProcessSetting {
+    pub(crate) fn to_process_setting(&self) -> ProcessSetting {
         ProcessSetting { name: self.name.replace('_', "-"), value: self.value.clone(), source: self.source }
     }
 }

@@ -3,7 +3,7 @@
 //! and rows are bounded here, and a request never waits for either. Knows no key and no token.
 
 use crate::metrics::Metrics;
-use gateway_admin::{App, tell_of_turned_away};
+use gateway_admin::{App, audit_turned_away};
 use gateway_domain::ports::Doorkeeper;
 use gateway_domain::stranger::{TurnedAway, Unwelcome};
 use gateway_domain::{KeyId, OrgId, Timestamp};
@@ -120,7 +120,7 @@ pub(crate) fn keep_rows(runtime: &Handle, app: App, mut rows: Receiver<TurnedAwa
     runtime.spawn(async move {
         let mut batch = Vec::with_capacity(BATCH);
         while rows.recv_many(&mut batch, BATCH).await > 0 {
-            tell_of_turned_away(&app, &batch).await;
+            audit_turned_away(&app, &batch).await;
             batch.clear();
         }
     });

@@ -99,12 +99,12 @@ async fn look(
         // What could not be read whole may still be as it was.
         let told = standing.and_then(AlertStanding::is_told).filter(|_| !found.is_partial);
         let Some(since) = told else { return Ok(None) };
-        return told_once(app, rule, (&message(rule, found, MessageTime::Over { since, now }), fired_at)).await;
+        return notify_once(app, rule, (&message(rule, found, MessageTime::Over { since, now }), fired_at)).await;
     }
     if fired_at.is_some_and(rests) {
         return Ok(None);
     }
-    told_once(app, rule, (&message(rule, found, MessageTime::Fired { before: fired_at, now }), fired_at)).await
+    notify_once(app, rule, (&message(rule, found, MessageTime::Fired { before: fired_at, now }), fired_at)).await
 }
 
 /// What a message follows, and when it is told.
@@ -140,7 +140,7 @@ fn message(rule: &SavedAlert, found: AlertFinding, time: MessageTime) -> AlertMe
 
 /// First the message, then the note that it was told: a node that dies in between leaves a message that the next look
 /// finds there already, since it has the same id.
-async fn told_once(
+async fn notify_once(
     app: &App,
     rule: &SavedAlert,
     (message, before): (&AlertMessage, Option<Timestamp>),

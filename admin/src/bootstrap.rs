@@ -78,7 +78,7 @@ pub async fn new_admin_key(app: &App) -> Result<Secret<String>, BootstrapError> 
     let row = key(app, org, None, "New admin key", &text);
     let decide = |_: &WriteView<'_>| {
         let stored = row.stored()?;
-        let audit = vec![told(app, &stored)];
+        let audit = vec![audit_creation(app, &stored)];
         Ok(Batch { rows: vec![stored], audit, ..Batch::default() })
     };
     commit(app, snapshot.revision, decide).await?;
@@ -117,7 +117,7 @@ impl First {
         let service = key(app, org, Some(workspace), "Bootstrap workspace key", text);
         let founded = [self.founded.organisation.stored()?, self.founded.workspace.stored()?];
         let rows = founded.into_iter().chain([admin.stored()?, service.stored()?]).collect::<Vec<_>>();
-        let audit = rows.iter().map(|row| told(app, row)).collect();
+        let audit = rows.iter().map(|row| audit_creation(app, row)).collect();
         Ok(Batch { rows, audit, ..Batch::default() })
     }
 }
@@ -131,7 +131,7 @@ fn given(flag: &str, text: Option<&str>) -> Result<Option<String>, Problem> {
     }
 }
 
-fn told(app: &App, row: &Stored) -> Audit {
+fn audit_creation(app: &App, row: &Stored) -> Audit {
     Audit {
         id: app.id(),
         at: app.now(),

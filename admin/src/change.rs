@@ -194,7 +194,7 @@ impl Action {
 /// Longer requests are told by the names of their fields: the trail must not outgrow what it tells of.
 const MAX_TOLD: usize = 64 * 1024;
 
-fn told(row: &Stored, request: &Map<String, Value>, origin: &ChangeOrigin<'_>) -> String {
+fn render_details(row: &Stored, request: &Map<String, Value>, origin: &ChangeOrigin<'_>) -> String {
     let request_id = origin.request_id;
     let details = json!({
         "request_id": request_id,
@@ -344,11 +344,11 @@ impl<'a> ChangeOrigin<'a> {
 
     /// `request` is the body with its secrets masked.
     pub(crate) fn audit(&self, action: Action, row: &Stored, request: &Map<String, Value>) -> Audit {
-        self.tell_event(action.name(), row, request)
+        self.audit_event(action.name(), row, request)
     }
 
     /// An audit entry for an event that need not be somebody's doing, such as a budget that is used up.
-    pub(crate) fn tell_event(&self, action: &str, row: &Stored, request: &Map<String, Value>) -> Audit {
+    pub(crate) fn audit_event(&self, action: &str, row: &Stored, request: &Map<String, Value>) -> Audit {
         Audit {
             id: self.app.id(),
             at: self.at,
@@ -364,7 +364,7 @@ impl<'a> ChangeOrigin<'a> {
             uri: self.uri.clone(),
             client_ip: self.client_ip.clone(),
             status: 200,
-            details: told(row, request, self),
+            details: render_details(row, request, self),
         }
     }
 
@@ -397,7 +397,7 @@ impl<'a> ChangeOrigin<'a> {
     }
 
     /// An audit entry for a change that was refused. Its `resource_id` is what the request names.
-    pub(crate) fn tell_refusal(&self, refused: &RefusedChange<'_>) -> Audit {
+    pub(crate) fn audit_refusal(&self, refused: &RefusedChange<'_>) -> Audit {
         let details = json!({
             "request_id": self.request_id,
             "refused": refused.why,

@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn told() -> Audit {
+    fn audit_entry() -> Audit {
         Audit {
             id: Uuid::from_u128(9),
             at: Timestamp(5),
@@ -120,7 +120,7 @@ mod tests {
         let old = json!({ "hash": "old", "masked": "****1", "scopes": ["a"], "max_parallel": 3 });
         let new = json!({ "hash": "new", "masked": "****2", "scopes": ["a", "b"] });
         let (before, after) = (row(Kind::ApiKey, 4, &old), row(Kind::ApiKey, 5, &new));
-        let step = step(&before, &after, &told()).expect("a change");
+        let step = step(&before, &after, &audit_entry()).expect("a change");
         assert!(!step.first.doc.contains("old") && !step.next.doc.contains("new"), "{step:?}");
         assert_eq!((step.first.version, step.first.author), (4, Some(Uuid::from_u128(2))));
         assert_eq!((step.next.version, step.next.author), (5, Some(Uuid::from_u128(3))));
@@ -132,11 +132,14 @@ mod tests {
     #[test]
     fn what_is_no_part_of_it_makes_no_version() {
         let doc = |hash: &str| json!({ "hash": hash, "scopes": ["a"] });
-        let rotated = step(&row(Kind::ApiKey, 1, &doc("x")), &row(Kind::ApiKey, 2, &doc("y")), &told());
+        let rotated = step(&row(Kind::ApiKey, 1, &doc("x")), &row(Kind::ApiKey, 2, &doc("y")), &audit_entry());
         assert!(rotated.is_none());
         let (one, two) = (json!({ "config": 1 }), json!({ "config": 2 }));
-        assert!(step(&row(Kind::Config, 1, &one), &row(Kind::Config, 2, &two), &told()).is_none(), "it has its own");
+        assert!(
+            step(&row(Kind::Config, 1, &one), &row(Kind::Config, 2, &two), &audit_entry()).is_none(),
+            "it has its own"
+        );
         let gone = Stored { deleted_at: Some(Timestamp(3)), ..row(Kind::RateLimitPolicy, 2, &two) };
-        assert!(step(&row(Kind::RateLimitPolicy, 1, &one), &gone, &told()).is_none());
+        assert!(step(&row(Kind::RateLimitPolicy, 1, &one), &gone, &audit_entry()).is_none());
     }
 }

@@ -75,6 +75,6 @@ pub use oauth::{AccessToken, BadAccessToken, IdentityClaims, read_access_token, 
 pub use problem::Problem;
 pub use router::{RouteInfo, is_control_plane, router, routes};
 pub use signature::signed_by;
-pub use turned_away::tell_of_turned_away;
+pub use turned_away::audit_turned_away;
 pub use upkeep::{Alert, alert, maintain, reprice};
 pub use wanted_syncs::WantedSyncs;

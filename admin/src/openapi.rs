@@ -82,7 +82,7 @@ fn problem() -> Value {
 }
 
 /// Names of operations become names of files, which on some systems have no case: `/scim/Groups` is not `/scim/groups`.
-fn told_apart(segments: &[&str]) -> String {
+fn operation_name(segments: &[&str]) -> String {
     let is_resource = |segment: &str| segment.starts_with(|c: char| c.is_ascii_uppercase());
     let name = |segment: &&str| {
         if is_resource(segment) { format!("{}_resources", segment.to_lowercase()) } else { (*segment).to_owned() }
@@ -106,7 +106,7 @@ fn operation(route: &AdminRoute) -> Value {
     parameters.extend(parameters::repeat(route));
     parameters.extend(route.query.iter().map(|name| parameters::of(name).unwrap_or_else(|| text(name))));
     let mut operation = json!({
-        "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), told_apart(&plain)),
+        "operationId": format!("{}_{}", route.method.as_str().to_lowercase(), operation_name(&plain)),
         "tags": [tag],
         "summary": route.summary,
         "parameters": parameters,

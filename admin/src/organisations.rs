@@ -21,7 +21,7 @@ use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Org, Snapshot};
 use http::Method;
-use known::{guest_key, require_first, row, told_to_both};
+use known::{audit_for_both, guest_key, require_first, row};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,7 +156,7 @@ async fn change(call: AdminCall) -> Result<AdminReply, Problem> {
         if let Some(owners) = owners {
             changes.extend(owners.changes(&call, around)?);
         }
-        let batch = told_to_both(&call, changes, &told);
+        let batch = audit_for_both(&call, changes, &told);
         let after = around.plus(&batch.rows)?;
         let owners = owners_of(&after.snapshot, &[row.org]).remove(&row.org).unwrap_or_default();
         let view = view(&row, &owners);
@@ -187,7 +187,7 @@ async fn give(call: AdminCall) -> Result<AdminReply, Problem> {
         let body = json!({"object": "api-key", "id": key.id, "key": text});
         call.promise(|| body.clone());
         done = Some(body);
-        Ok(told_to_both(&call, vec![(Action::Create, key.stored()?)], &told))
+        Ok(audit_for_both(&call, vec![(Action::Create, key.stored()?)], &told))
     };
     let revision = call.commit(seen, decide).await?;
     let body = done.ok_or_else(|| internal("no key was made"))?;

@@ -52,17 +52,17 @@ async fn unpriced(call: AdminCall) -> Result<AdminReply, Problem> {
 }
 
 async fn pricing(visit: Visit) -> Result<AdminReply, Problem> {
-    Ok(told(&visit, "no price is known for", |model| view(&model.card.list)))
+    Ok(reply_for_model(&visit, "no price is known for", |model| view(&model.card.list)))
 }
 
 async fn general(visit: Visit) -> Result<AdminReply, Problem> {
-    Ok(told(&visit, "nothing is known of", |model| {
+    Ok(reply_for_model(&visit, "nothing is known of", |model| {
         let supported: Vec<&str> = model.abilities.iter().collect();
         json!({"params": [], "type": {"primary": model.kind, "supported": supported}, "isDefault": false})
     }))
 }
 
-fn told(visit: &Visit, lost: &str, view: impl Fn(&CatalogModel) -> Value) -> AdminReply {
+fn reply_for_model(visit: &Visit, lost: &str, view: impl Fn(&CatalogModel) -> Value) -> AdminReply {
     let (provider, model) = (visit.var("provider"), visit.var("model"));
     let query = PriceQuery { provider, model, region: "", at: visit.now };
     let book = PriceBook::builtin();

@@ -56,7 +56,7 @@ impl<'a> ChangeAttempt<'a> {
         if problem.status.is_server_error() || !bound.takes(self.at) {
             return;
         }
-        let audit = self.origin.tell_refusal(&RefusedChange {
+        let audit = self.origin.audit_refusal(&RefusedChange {
             org: self.org,
             workspace: self.workspace,
             action: self.action,

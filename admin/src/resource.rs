@@ -88,7 +88,7 @@ pub(crate) async fn create<R: Resource>(call: AdminCall) -> Result<AdminReply, P
 
 pub(crate) async fn get<R: Resource>(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<R>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
+    let view = render_rows(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     Ok(AdminReply::json(R::shown(view)))
 }
 
@@ -150,11 +150,11 @@ pub(crate) async fn pages(app: &App, mut query: ResourceQuery) -> Result<Vec<Sto
 
 pub(crate) async fn views<R: Resource>(rows: &[Stored], call: &AdminCall) -> Result<Vec<Value>, Problem> {
     let rows = rows.iter().map(ResourceRow::read).collect::<Result<Vec<ResourceRow<R>>, _>>()?;
-    told(&rows, call).await
+    render_rows(&rows, call).await
 }
 
 /// Views with what was used of each budget.
-pub(crate) async fn told<R: Resource>(rows: &[ResourceRow<R>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
+pub(crate) async fn render_rows<R: Resource>(rows: &[ResourceRow<R>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
     let mut views: Vec<Value> = rows.iter().map(|row| R::view(row, call)).collect();
     limits::count(call, rows, &mut views).await?;
     last_use::show(call, rows, &mut views).await?;

@@ -9,7 +9,7 @@ use gateway_domain::stranger::TurnedAway;
 use serde_json::json;
 
 /// Writes one row each, all in one write. Callers without an organisation are left out.
-pub async fn tell_of_turned_away(app: &App, callers: &[TurnedAway]) {
+pub async fn audit_turned_away(app: &App, callers: &[TurnedAway]) {
     let audit: Vec<Audit> = callers.iter().filter_map(|caller| row(app, caller)).collect();
     if audit.is_empty() {
         return;

@@ -50,7 +50,7 @@ pub fn item(kind: McpKind, prefix: &str, json: &str) -> Option<MergedItem> {
 }
 
 /// Items that may be told apart: of one thing told twice the first, of two things of one name none.
-pub fn told_apart(all: Vec<MergedItem>) -> Vec<MergedItem> {
+pub fn keep_distinct(all: Vec<MergedItem>) -> Vec<MergedItem> {
     let mut seen: HashMap<&str, MemberName<'_>> = HashMap::new();
     let mut keep = Vec::with_capacity(all.len());
     let mut clashing: HashSet<String> = HashSet::new();
@@ -281,7 +281,7 @@ mod tests {
             item("b", "z", "2"),
             item("b", "w", "3"),
         ];
-        let kept: Vec<String> = told_apart(all).into_iter().map(|item| item.name).collect();
+        let kept: Vec<String> = keep_distinct(all).into_iter().map(|item| item.name).collect();
         assert_eq!(kept, ["1", "3"]);
     }
 

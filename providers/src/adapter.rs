@@ -198,7 +198,7 @@ pub trait StreamTranslator: Send {
     /// The in-band error that ends a broken stream, in the client's dialect and without an end mark.
     fn abort(&mut self, failure: &Failure) -> Bytes;
     /// Whether [`StreamTranslator::abort`] has words that the client understands; else a broken stream can only be cut off.
-    fn tells_errors(&self) -> bool {
+    fn has_error_events(&self) -> bool {
         true
     }
     /// What was seen so far; valid at any time, also after the client left. Copies the start of what was said.

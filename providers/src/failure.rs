@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn told_in_either_dialect() {
+    fn errors_are_rendered_in_either_dialect() {
         let f = ProviderError::new("no").render("groq", 429, Dialect::OpenAi);
         let body: Value = serde_json::from_slice(&f.body).expect("JSON");
         assert_eq!(

@@ -76,7 +76,7 @@ pub trait KeptFiles: Sync {
     /// A page of all that there are, behind what the page before told.
     fn list(&self, place: &BatchPlace, page: Option<&str>) -> BatchCall;
     /// `None`: this tells of no file.
-    fn told(&self, file: &Value) -> Option<ToldFile>;
+    fn parse_file(&self, file: &Value) -> Option<ToldFile>;
     /// Where a page has its files.
     fn listed(&self) -> &'static str;
 }
@@ -152,7 +152,7 @@ pub fn page(family: &dyn KeptFiles, body: &[u8]) -> Option<(Vec<ToldFile>, Optio
     let told: Value = serde_json::from_slice(body).ok()?;
     let files = told[family.listed()].as_array().map(Vec::as_slice).unwrap_or_default();
     let next = told["nextPageToken"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
-    Some((files.iter().filter_map(|file| family.told(file)).collect(), next))
+    Some((files.iter().filter_map(|file| family.parse_file(file)).collect(), next))
 }
 
 impl ToldFile {

@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    fn told(list: &Value) -> (Vec<&str>, &Value, bool) {
+    fn page_parts(list: &Value) -> (Vec<&str>, &Value, bool) {
         let ids = list["data"].as_array().expect("objects").iter().filter_map(|object| object["id"].as_str()).collect();
         (ids, &list["last_id"], list["has_more"].as_bool().expect("a word"))
     }
@@ -274,22 +274,22 @@ mod tests {
     #[test]
     fn pages_are_read_until_what_is_asked_for_is_there() {
         let (read, shown) = list("limit=2", (7, 100));
-        assert_eq!((read, told(&shown)), (3, (vec!["b0", "b10"], &json!("b10"), true)));
+        assert_eq!((read, page_parts(&shown)), (3, (vec!["b0", "b10"], &json!("b10"), true)));
         assert_eq!((&shown["first_id"], &shown["object"]), (&json!("b0"), &json!("list")));
         let (_, shown) = list("limit=2&after=b10", (7, 31));
-        assert_eq!(told(&shown), (vec!["b20", "b30"], &json!("b30"), false));
+        assert_eq!(page_parts(&shown), (vec!["b20", "b30"], &json!("b30"), false));
         let (_, shown) = list("after=b30", (7, 35));
-        assert_eq!(told(&shown), (vec![], &json!(null), false));
+        assert_eq!(page_parts(&shown), (vec![], &json!(null), false));
     }
 
     #[test]
     fn no_more_pages_are_read_than_are_allowed_and_the_list_goes_on_from_there() {
         let (read, shown) = list("limit=5", (2, 100));
-        assert_eq!((read, told(&shown)), (MOST_LIST_PAGES, (vec!["b0", "b10"], &json!("behind b19"), true)));
+        assert_eq!((read, page_parts(&shown)), (MOST_LIST_PAGES, (vec!["b0", "b10"], &json!("behind b19"), true)));
         let (read, shown) = list("limit=5&after=b19", (2, 24));
-        assert_eq!((read, told(&shown)), (2, (vec!["b20"], &json!("b20"), false)));
+        assert_eq!((read, page_parts(&shown)), (2, (vec!["b20"], &json!("b20"), false)));
         let (_, shown) = list("after=b0", (1, 100));
-        assert_eq!(told(&shown), (vec!["b10"], &json!("behind b10"), true));
+        assert_eq!(page_parts(&shown), (vec!["b10"], &json!("behind b10"), true));
     }
 
     /// A list of so many files by numbers of pages, each tenth of them own.
@@ -314,9 +314,9 @@ mod tests {
     #[test]
     fn pages_with_numbers_are_read_from_the_object_on_that_is_asked_for() {
         let (read, shown) = numbered("limit=2", 250);
-        assert_eq!((read, told(&shown)), (1, (vec!["b0", "b10"], &json!("b10"), true)));
+        assert_eq!((read, page_parts(&shown)), (1, (vec!["b0", "b10"], &json!("b10"), true)));
         let (read, shown) = numbered("limit=3&after=b190", 221);
-        assert_eq!((read, told(&shown)), (3, (vec!["b200", "b210", "b220"], &json!("b220"), false)));
+        assert_eq!((read, page_parts(&shown)), (3, (vec!["b200", "b210", "b220"], &json!("b220"), false)));
         let (_, shown) = numbered("page=1&page_size=20", 250);
         assert_eq!(
             (shown["data"][0]["id"].as_str(), &shown["has_more"], &shown["total"]),
@@ -325,7 +325,7 @@ mod tests {
         let (read, shown) = numbered("limit=500", 2_000);
         assert_eq!((read, &shown["last_id"], &shown["has_more"]), (MOST_LIST_PAGES, &json!("page:10"), &json!(true)));
         let (read, shown) = numbered("limit=500&after=page:10", 1_020);
-        assert_eq!((read, told(&shown)), (2, (vec!["b1000", "b1010"], &json!("b1010"), false)));
+        assert_eq!((read, page_parts(&shown)), (2, (vec!["b1000", "b1010"], &json!("b1010"), false)));
         assert_eq!(numbered("after=b7777", 50).1["data"], json!([]), "it is not there any more");
         let ask = ListAsk { slug: NUMBERED, root: "/files", query: "page=x", is_anthropics: false };
         assert!(ListPages::of(ask).is_err());

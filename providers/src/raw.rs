@@ -11,7 +11,7 @@ use crate::model_place::{ModelPlace, Untouched};
 use crate::passthrough::ReplyStreamState;
 use crate::runs::{EndedRun, ToldRun};
 use crate::sse;
-use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage, served, told};
+use crate::wire::usage::{AnthropicUsage, GeminiUsage, OpenAiUsage, filter_reported_cost, served};
 use crate::wire::{JsonStr, read};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -228,7 +228,7 @@ impl RawUsageMeter {
                 let usage = read::<OpenAiUsage>(usage.get().as_bytes()).and_then(|u| u.split());
                 // Whoever it is of is not known here, so no figure of its own is believed.
                 let tier = said.service_tier.or(inner.and_then(|i| i.service_tier));
-                let usage = served(tier.map(RawValue::get), told("", usage));
+                let usage = served(tier.map(RawValue::get), filter_reported_cost("", usage));
                 self.openai = usage.or(self.openai);
             }
             Dialect::Anthropic => {

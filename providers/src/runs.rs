@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(json: &Value) -> Option<ToldRun> {
+    fn read_run(json: &Value) -> Option<ToldRun> {
         ToldRun::read(json.to_string().as_bytes())
     }
 
@@ -80,13 +80,13 @@ mod tests {
         let run = |status: &str| json!({ "id": "run_1", "object": "thread.run", "status": status, "created_at": 5, "completed_at": 9 });
         for status in ["completed", "incomplete", "failed", "cancelled", "expired"] {
             let ended = EndedRun { id: "run_1".to_owned(), ended_secs: Some(9) };
-            assert_eq!(told(&run(status)), Some(ToldRun::Ended(ended)), "{status}");
+            assert_eq!(read_run(&run(status)), Some(ToldRun::Ended(ended)), "{status}");
         }
         for status in ["queued", "in_progress", "requires_action", "cancelling"] {
-            assert_eq!(told(&run(status)), Some(ToldRun::Share), "{status}");
+            assert_eq!(read_run(&run(status)), Some(ToldRun::Share), "{status}");
         }
         let step = json!({ "id": "step_1", "object": "thread.run.step", "status": "completed", "usage": { "total_tokens": 3 } });
-        assert_eq!(told(&step), Some(ToldRun::Share));
+        assert_eq!(read_run(&step), Some(ToldRun::Share));
         let null =
             json!({ "id": "run_1", "object": "thread.run", "status": "failed", "completed_at": null, "created_at": 5 });
         assert_eq!(EndedRun::read(null.to_string().as_bytes()).and_then(|run| run.ended_secs), Some(5));
@@ -96,8 +96,8 @@ mod tests {
     fn what_only_names_runs_is_none() {
         let list =
             json!({ "object": "list", "data": [{ "object": "thread.run", "id": "run_1", "status": "completed" }] });
-        assert_eq!(told(&list), None);
-        assert_eq!(told(&json!({ "object": "chat.completion", "id": "thread.run" })), None);
+        assert_eq!(read_run(&list), None);
+        assert_eq!(read_run(&json!({ "object": "chat.completion", "id": "thread.run" })), None);
         assert_eq!(ToldRun::read(b"thread.run, and no JSON"), None);
     }
 }

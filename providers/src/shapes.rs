@@ -16,7 +16,8 @@ mod speech;
 
 pub(crate) use dashscope_speech::DASHSCOPE_SPEAKS;
 pub(crate) use hearing::{
-    COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS, told,
+    COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS,
+    render_transcript,
 };
 pub(crate) use mistral_speech::MISTRAL_SPEAKS;
 pub(crate) use moderation::MISTRAL_MODERATION;

@@ -168,7 +168,7 @@ pub(crate) fn encoded(text: &str, kept: &[u8]) -> String {
 }
 
 /// What a store says went wrong, in the XML that stores speak.
-pub fn told_in_xml(body: &[u8]) -> Option<String> {
+pub fn xml_error_message(body: &[u8]) -> Option<String> {
     element(std::str::from_utf8(body).ok()?, "Message").map(str::to_owned)
 }
 
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_a_store_says_is_read() {
         let said = b"<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>No such bucket</Message></Error>";
-        assert_eq!(told_in_xml(said).as_deref(), Some("No such bucket"));
-        assert_eq!(told_in_xml(b"busy"), None);
+        assert_eq!(xml_error_message(said).as_deref(), Some("No such bucket"));
+        assert_eq!(xml_error_message(b"busy"), None);
     }
 }

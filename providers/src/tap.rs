@@ -211,7 +211,7 @@ impl Tap {
 
     /// What a translator tells of an event, by the places of all its texts, as if it had been heard here. `None`: this one
     /// wants to hear it itself.
-    pub fn told<'e>(&mut self, events: &'e Bytes, places: &[TextPlace]) -> Option<TappedItem<'e>> {
+    pub fn read_places<'e>(&mut self, events: &'e Bytes, places: &[TextPlace]) -> Option<TappedItem<'e>> {
         let place = places.first()?;
         match &mut self.dialect {
             TapDialect::Chat(chunks) => chunks.knows(place.lane.choice),

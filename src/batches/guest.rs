@@ -117,7 +117,7 @@ impl LineGuest {
     }
 
     /// The request is over, and its records say this.
-    pub(crate) fn tell_cost(&self, nanos: i64) {
+    pub(crate) fn report_cost(&self, nanos: i64) {
         self.cost.send_replace(Some(nanos));
     }
 
@@ -196,7 +196,7 @@ mod tests {
         let line = LineGuest::new(PinnedConfig::Request, LineTask::Asked);
         let telling = async {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            line.tell_cost(7);
+            line.report_cost(7);
         };
         assert_eq!(tokio::join!(line.cost(), telling).0, 7);
         assert_eq!(LineGuest::new(PinnedConfig::Request, LineTask::Asked).cost().await, 0, "nobody says");

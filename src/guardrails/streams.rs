@@ -165,7 +165,7 @@ impl StreamJudge {
             let (here, later) = texts.split_at(texts.iter().take_while(|place| place.event.start <= at).count());
             texts = later;
             let told = here.first().filter(|place| place.event.start == at).map(|place| place.event.end);
-            let heard = match told.and_then(|end| Some((self.tap.told(events, here)?, end))) {
+            let heard = match told.and_then(|end| Some((self.tap.read_places(events, here)?, end))) {
                 Some(heard) => Ok(heard),
                 None => self.tap.next(events, at),
             };

@@ -118,7 +118,7 @@ impl SettleQueue {
             return Ok(());
         }
         if !self.link.counters.join().await? || !self.told {
-            self.tell_all().await?;
+            self.seed_counters().await?;
             self.told = true;
         }
         self.renewed = Instant::now();
@@ -128,7 +128,7 @@ impl SettleQueue {
     }
 
     /// Tells Redis what this node has counted, where it does not know that, or not up to the last call.
-    async fn tell_all(&mut self) -> Result<(), RedisFailure> {
+    async fn seed_counters(&mut self) -> Result<(), RedisFailure> {
         // The ledger has these.
         while self.queue.try_recv().is_ok() {}
         self.waiting.clear();

@@ -43,7 +43,8 @@ pub(crate) async fn serve(
     let tenant = &request.caller.tenant;
     let mut served = AgentServed::of(tenant, &request.ask.route.path).map_err(refused)?;
     let headers = &session.req_header().headers;
-    served.identity = identity::told(parts, headers, tenant, (&served.upstream, call::NOUN)).map_err(refused)?;
+    served.identity =
+        identity::caller_header(parts, headers, tenant, (&served.upstream, call::NOUN)).map_err(refused)?;
     let version = version_of(headers, request.ask.route.query.as_deref());
     let route = AgentRoute::of(&request.ask.method, &served, &version).ok_or_else(|| {
         AgentStop::Refused(Fault::new(FaultKind::UnknownRoute, "Not Found: the agent has nothing at this path"))

@@ -237,7 +237,7 @@ impl Incoming {
             }
             polled
         });
-        let Some(piece) = read.await.map_err(told)? else { return Ok(None) };
+        let Some(piece) = read.await.map_err(body_error_of)? else { return Ok(None) };
         self.read += piece.len();
         if self.read > self.limits.most {
             return Err(too_large(self.limits.most));
@@ -323,7 +323,7 @@ pub(crate) async fn read(
 }
 
 /// What a failed read of the body means for its client.
-fn told(e: Box<Error>) -> BodyError {
+fn body_error_of(e: Box<Error>) -> BodyError {
     match e.etype() {
         ErrorType::ReadTimedout => slow(),
         etype if is_framing(etype) => BodyError::Refused(Fault::new(

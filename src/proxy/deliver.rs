@@ -115,7 +115,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
     }
 
     /// What the answer says of itself, on the record.
-    fn tell(&mut self, usage: Option<Usage>, model: Option<SmolStr>) {
+    fn record_usage(&mut self, usage: Option<Usage>, model: Option<SmolStr>) {
         if let Some(llm) = self.record.llm_mut() {
             (llm.usage, llm.response_model) = (usage, model);
         }
@@ -136,7 +136,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             self.share(leader, &answer);
         }
         let WholeAnswer { mut head, body, usage, model, failure, original, held } = *answer;
-        self.tell(usage, model.map(Into::into));
+        self.record_usage(usage, model.map(Into::into));
         self.capture.received(&original);
         if failure.is_some() {
             self.record.fault = Some("upstream_error");
@@ -204,7 +204,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let deadline = self.parts.deadline(self.request);
         let leader = self.leader.take();
         // Between the bytes of a sound there is no room for comments.
-        let keepalive = settings.stream_keepalive.filter(|_| translator.tells_errors());
+        let keepalive = settings.stream_keepalive.filter(|_| translator.has_error_events());
         let mut pump = Pump {
             source: TranslatedSource { response, translator, dialect, aborted, judge },
             sink: Downstream::new(self.client, head).led_by(leader, true).kept_by(self.keeper.take()),
@@ -253,7 +253,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             drop(response);
         }
         let usage = usage_of(ending, self.request.ask.content.bytes.clone()).await;
-        self.tell(usage, model.map(Into::into));
+        self.record_usage(usage, model.map(Into::into));
         left.map_or(Ok(()), Err)
     }
 
@@ -300,7 +300,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         if let Some(leader) = leader {
             self.end(leader, whole, usage, model.clone());
         }
-        self.tell(usage, model.map(Into::into));
+        self.record_usage(usage, model.map(Into::into));
         match went {
             Ended::Clean | Ended::InBand => {
                 response.release(self.parts.settings.upstream_pool_size);
@@ -366,7 +366,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
 
     /// An answer that the cache kept.
     async fn cached(&mut self, entry: &CacheEntry) -> Delivered {
-        self.tell(entry.usage, entry.model.as_deref().map(Into::into));
+        self.record_usage(entry.usage, entry.model.as_deref().map(Into::into));
         let mut head = head_of(entry.status, &entry.content_type);
         let body = self.with_results(&head, entry.body.clone());
         self.capture.sent(&body);
@@ -404,7 +404,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
         let went = pump.run(Some(Piece::default())).await;
         let Pump { source, written, .. } = pump;
         self.record.response_bytes = written;
-        self.tell(source.usage, source.model.map(Into::into));
+        self.record_usage(source.usage, source.model.map(Into::into));
         match went {
             Ended::Clean => Ok(()),
             Ended::InBand => {
@@ -443,7 +443,7 @@ impl<G: Growth> Delivery<'_, '_, G> {
             }
             Outcome::Whole(answer) if self.info.hooks.is_some() && is_events(&answer.head) => {
                 self.capture.sent(&answer.body);
-                self.tell(answer.usage, None);
+                self.record_usage(answer.usage, None);
                 self.record.response_bytes += answer.body.len() as u64;
                 return self.client.piece(Some(answer.body), true).await;
             }

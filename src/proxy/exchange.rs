@@ -251,7 +251,7 @@ impl<'a> Exchange<'a> {
     /// Books the answer with the target's circuit breaker, and says whether another target has its turn.
     fn moves_on(&mut self, outcome: &Outcome, hooks: Option<&HookNotes>) -> bool {
         // How a stream went is known at its end alone.
-        if outcome.tells_of_health() && !matches!(outcome, Outcome::Stream(_)) {
+        if outcome.is_health_signal() && !matches!(outcome, Outcome::Stream(_)) {
             match hooks {
                 // What guardrails make of an answer says nothing of who gave it, nor does a request that never went up.
                 Some(hooks) if hooks.is_input_denied() => {}

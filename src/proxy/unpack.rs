@@ -186,7 +186,7 @@ pub(crate) enum Unpackable {
 }
 
 impl Unpackable {
-    pub(crate) const fn told(self) -> &'static str {
+    pub(crate) const fn describe(self) -> &'static str {
         match self {
             Self::TooLarge => "The provider compressed an answer that is larger than it may be",
             Self::Garbled => "The provider compressed an answer that cannot be unpacked",
@@ -255,7 +255,7 @@ impl UnpackedStream {
 
 impl StreamTranslator for UnpackedStream {
     fn push(&mut self, chunk: Bytes) -> Result<Bytes, Failure> {
-        let plain = self.unpacker.push(&chunk).map_err(|why| in_dialect(self.dialect, why.told()))?;
+        let plain = self.unpacker.push(&chunk).map_err(|why| in_dialect(self.dialect, why.describe()))?;
         self.translator.push(plain)
     }
 
@@ -268,7 +268,7 @@ impl StreamTranslator for UnpackedStream {
         let rest = match self.unpacker.finish() {
             Ok(rest) => self.translator.push(rest),
             Err(_) if self.translator.progress() == Progress::Complete => return self.translator.finish(),
-            Err(why) => Err(in_dialect(self.dialect, why.told())),
+            Err(why) => Err(in_dialect(self.dialect, why.describe())),
         };
         match rest {
             Ok(rest) => [rest, self.translator.finish()].concat().into(),
@@ -291,8 +291,8 @@ impl StreamTranslator for UnpackedStream {
         }
     }
 
-    fn tells_errors(&self) -> bool {
-        self.translator.tells_errors()
+    fn has_error_events(&self) -> bool {
+        self.translator.has_error_events()
     }
 
     fn said_chars(&self) -> u64 {

@@ -340,7 +340,7 @@ fn remains(dir: &Path) -> Vec<&'static str> {
 }
 
 /// A key alone may have been put there for the first start; records were made by somebody who was configured.
-fn tell_of_remains(booted: &Booted, settings: &Settings) {
+fn warn_of_remains(booted: &Booted, settings: &Settings) {
     if booted.remains.iter().any(|name| *name != "master.key") {
         tracing::warn!(
             found = booted.remains.join(", "),
@@ -355,7 +355,7 @@ fn tell_of_remains(booted: &Booted, settings: &Settings) {
 pub(crate) async fn first_start(app: &App, booted: &Booted, settings: &Settings) -> Result<(), String> {
     if let Some(keys) = bootstrap(app, settings).await? {
         telemetry::print(&keys);
-        tell_of_remains(booted, settings);
+        warn_of_remains(booted, settings);
     }
     Ok(())
 }

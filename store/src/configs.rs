@@ -211,7 +211,7 @@ async fn write(
     }
     let steps = match (compare, history) {
         (None, None) => Vec::new(),
-        looks => tell_changes(&mut inside, &rows, &mut audit, looks).await.map_err(|e| broken(&e))?,
+        looks => audit_changes(&mut inside, &rows, &mut audit, looks).await.map_err(|e| broken(&e))?,
     };
     // What is gone is asked about by nobody, and may hold sealed secrets.
     for gone in rows.iter().filter(|row| history.is_some() && row.deleted_at.is_some()) {
@@ -272,7 +272,7 @@ async fn news(inside: &mut Session<'_>, seen: Revision, current: Revision) -> Re
 }
 
 /// What rows are now, before they are written over, goes into what is told of them.
-async fn tell_changes(
+async fn audit_changes(
     inside: &mut Session<'_>,
     rows: &[Stored],
     audit: &mut [Audit],

@@ -199,7 +199,7 @@ impl Redis {
                 }
                 failed => {
                     if tries == 0 {
-                        let why = failed.map_or_else(|_| "it took too long".to_owned(), |r| told(r.err()));
+                        let why = failed.map_or_else(|_| "it took too long".to_owned(), |r| describe_error(r.err()));
                         tracing::warn!(redis = %self.0.url, %why, "Redis cannot be reached");
                     }
                     sleep(BETWEEN_DIALS[tries.min(BETWEEN_DIALS.len() - 1)]).await;
@@ -351,12 +351,12 @@ fn failure(error: ::redis::RedisError) -> RedisFailure {
     } else if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
         RedisFailure::Away
     } else {
-        RedisFailure::Refused(told(Some(error)))
+        RedisFailure::Refused(describe_error(Some(error)))
     }
 }
 
 /// The kind and code of an error; its detail may repeat arguments of a command.
-fn told(error: Option<::redis::RedisError>) -> String {
+fn describe_error(error: Option<::redis::RedisError>) -> String {
     error.map_or_else(String::new, |e| e.code().map_or_else(|| e.category().to_owned(), str::to_owned))
 }
 

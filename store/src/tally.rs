@@ -179,7 +179,7 @@ impl Database {
     }
 
     /// Notes which alert was sent; false when another node was first.
-    pub async fn tell_count(&self, slot: Slot, from: i64, to: i64) -> Result<bool, StoreError> {
+    pub async fn mark_alerted(&self, slot: Slot, from: i64, to: i64) -> Result<bool, StoreError> {
         let asked = || vec![to.into(), slot.key.to_string().into(), slot.began.into(), from.into()];
         let told = async |mut session: Session<'_>| session.fetch(TELL, asked(), |row| row.columns().int()).await;
         self.on(Side::Write, told).await.map(|rows| !rows.is_empty())

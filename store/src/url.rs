@@ -47,7 +47,7 @@ impl DatabaseUrl {
         match scheme {
             "sqlite" => sqlite(rest).map(Self),
             "postgres" | "postgresql" => {
-                let options = PgConnectOptions::from_str(text).map_err(|e| BadUrl::Postgres(told(&e)))?;
+                let options = PgConnectOptions::from_str(text).map_err(|e| BadUrl::Postgres(describe_error(&e)))?;
                 Ok(Self(Engine::Postgres(Box::new(options))))
             }
             // A Windows drive or a bare path with a colon is no scheme.
@@ -112,7 +112,7 @@ fn sqlite(rest: &str) -> Result<Engine, BadUrl> {
 }
 
 /// The parser's own words name the part that is wrong; its wrapper adds nothing.
-fn told(error: &sqlx::Error) -> String {
+fn describe_error(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Configuration(inner) => inner.to_string(),
         _ => "not a URL".to_owned(),

@@ -1,6 +1,6 @@
 //! How calls of agents go on and end: clocks, clients that leave, and a process that takes leave.
 
-use crate::agent_script::told;
+use crate::agent_script::sse_events;
 use crate::agent_slow::{saying, slow_agent, slow_gateway, streaming};
 use crate::harness::eventually;
 use serde_json::json;
@@ -11,11 +11,11 @@ async fn what_is_said_keeps_a_stream_alive_and_silence_ends_it() {
     let agent = slow_agent().await;
     let (gateway, key) = slow_gateway(&agent, &["--mcp-timeout", "1s"]).await;
     let long = streaming(&gateway, &key, "work").send().await.expect(200);
-    let events = told(&long);
+    let events = sse_events(&long);
     assert_eq!(events[6]["result"]["statusUpdate"]["status"]["state"], "TASK_STATE_COMPLETED", "{events:?}");
     assert!(long.took > Duration::from_millis(1500), "{:?}", long.took);
     let silent = streaming(&gateway, &key, "mute").send().await.expect(200);
-    let events = told(&silent);
+    let events = sse_events(&silent);
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!((&events[1]["error"]["code"], &events[1]["id"]), (&json!(408), &json!("s-1")), "{events:?}");
     assert!(silent.took < Duration::from_secs(4), "{:?}", silent.took);
@@ -27,7 +27,7 @@ async fn a_call_that_takes_longer_than_any_may_is_ended_though_the_agent_speaks_
     let agent = slow_agent().await;
     let (gateway, key) = slow_gateway(&agent, &["--mcp-max-time", "1s"]).await;
     let endless = streaming(&gateway, &key, "endless").send().await.expect(200);
-    let last = told(&endless).pop().expect("events");
+    let last = sse_events(&endless).pop().expect("events");
     assert_eq!((&last["error"]["code"], &last["id"]), (&json!(408), &json!("s-1")), "{last}");
     assert!(endless.took < Duration::from_secs(4), "{:?}", endless.took);
     // An answer that is no stream, and never whole.
@@ -79,7 +79,7 @@ async fn streams_end_cleanly_when_the_process_takes_leave() {
         .await;
     gateway.process.signal("TERM");
     let answer = calls.join_next().await.expect("an answer").expect("no panic");
-    let events = told(&answer);
+    let events = sse_events(&answer);
     assert!(answer.whole, "{}", answer.text());
     let last = &events.last().expect("events")["result"]["statusUpdate"]["status"]["state"];
     assert_eq!(last, "TASK_STATE_COMPLETED", "{events:?}");

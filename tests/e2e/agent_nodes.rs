@@ -1,7 +1,7 @@
 //! Agents belong to no node: tasks that one node told of any other knows, for the same caller alone, after a restart too; and
 //! what a node that is killed had done is not lost.
 
-use crate::agent_script::{AgentScript, CREDENTIAL, PUBLIC, ServedAgent, agent, says, told};
+use crate::agent_script::{AgentScript, CREDENTIAL, PUBLIC, ServedAgent, agent, says, sse_events};
 use crate::harness::{Answer, Gateway, eventually};
 use gateway_testing::Postgres;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ async fn a_task_is_known_on_another_node_and_after_a_restart_to_its_caller_alone
         }
         // The task has the same id each time, so that a client may go by it.
         let streamed = ask(&second, &key, "SendStreamingMessage", says("again")).await.expect(200);
-        assert_eq!(told(&streamed)[0]["result"]["task"]["id"], task, "{round}");
+        assert_eq!(sse_events(&streamed)[0]["result"]["task"]["id"], task, "{round}");
         let flags = ["--database-url", url.as_str(), "--public-url", PUBLIC];
         gateway = match round {
             "on another node" => gateway.restart_with(&flags).await,

@@ -230,7 +230,7 @@ pub(crate) fn says(text: &str) -> Value {
 }
 
 /// The data of the events of an answer.
-pub(crate) fn told(answer: &Answer) -> Vec<Value> {
+pub(crate) fn sse_events(answer: &Answer) -> Vec<Value> {
     let text = answer.text();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
     data.map(|data| serde_json::from_str(data).unwrap_or_else(|why| panic!("{why}: {data}"))).collect()

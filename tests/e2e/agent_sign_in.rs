@@ -1,7 +1,7 @@
 //! How agents learn who calls them: a token of the gateway's own that is fetched once for all, and what an agent hears
 //! of whoever calls. An agent that knows its callers is given ids as they are.
 
-use crate::agent_script::{AgentScript, PUBLIC, ServedAgent, agent, says, told};
+use crate::agent_script::{AgentScript, PUBLIC, ServedAgent, agent, says, sse_events};
 use crate::harness::issuer::{FIRST, Issuer, in_seconds};
 use crate::harness::{Gateway, eventually};
 use crate::mcp_client::person_who_may;
@@ -77,7 +77,7 @@ async fn an_agent_hears_who_calls_and_is_given_ids_as_they_are() {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": says("hi")});
         let call = served.call("POST", "").key(&key).header("a2a-version", "1.0").json(&body);
         let answer = call.header("x-user-claims", r#"{"sub":"root"}"#).send().await.expect(200);
-        let first = if streams { told(&answer)[0].clone() } else { answer.json() };
+        let first = if streams { sse_events(&answer)[0].clone() } else { answer.json() };
         assert_eq!(first["result"]["task"]["id"], "task-7", "{first}");
         let heard = served.heard().pop().expect("a call");
         let claims: Value = serde_json::from_str(heard.header("x-user-claims").expect("claims")).expect("json");

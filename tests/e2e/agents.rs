@@ -1,7 +1,7 @@
 //! Agents through the gateway: both versions and bindings, whose tasks are whose, limits, guardrails, streams that break,
 //! and where calls go whatever a card claims. The agent is scripted, so that what reaches it can be read.
 
-use crate::agent_script::{AgentScript, CREDENTIAL, PUBLIC, ServedAgent, says, told};
+use crate::agent_script::{AgentScript, CREDENTIAL, PUBLIC, ServedAgent, says, sse_events};
 use crate::harness::{Answer, eventually, stand_at_noon};
 use serde_json::{Value, json};
 
@@ -112,21 +112,21 @@ async fn calls_go_to_the_registered_address_whatever_a_card_claims() {
 async fn streams_pass_as_they_come_and_one_that_breaks_ends_with_an_error() {
     let served = ServedAgent::start(AgentScript::default()).await;
     let answer = served.rpc("1.0", "SendStreamingMessage", says("hello")).await.expect(200);
-    let events = told(&answer);
+    let events = sse_events(&answer);
     assert_eq!(events.len(), 4, "{}", answer.text());
     let task = &events[0]["result"]["task"]["id"];
     assert_eq!((&events[3]["result"]["statusUpdate"]["taskId"], &events[3]["id"]), (task, &json!("r-1")));
     let message = json!({"messageId": "m", "parts": [{"kind": "text", "text": "hello"}]});
-    let old = told(&served.rpc("", "message/stream", json!({"message": message})).await.expect(200));
+    let old = sse_events(&served.rpc("", "message/stream", json!({"message": message})).await.expect(200));
     assert_eq!((&old[0]["result"]["id"], &old[3]["result"]["final"]), (&old[3]["result"]["taskId"], &json!(true)));
     let rest = served.call("POST", "/rest/message:stream").header("a2a-version", "1.0").json(&says("hello"));
-    let rest = told(&rest.send().await.expect(200));
+    let rest = sse_events(&rest.send().await.expect(200));
     assert_eq!(rest[3]["statusUpdate"]["taskId"], rest[0]["task"]["id"]);
     let broken = ServedAgent::start(AgentScript { breaks: true, ..AgentScript::default() }).await;
-    let events = told(&broken.rpc("1.0", "SendStreamingMessage", says("hello")).await.expect(200));
+    let events = sse_events(&broken.rpc("1.0", "SendStreamingMessage", says("hello")).await.expect(200));
     assert_eq!((events.len(), &events[2]["error"]["code"], &events[2]["id"]), (3, &json!(502), &json!("r-1")));
     let rest = broken.call("POST", "/rest/message:stream").header("a2a-version", "1.0").json(&says("hello"));
-    let events = told(&rest.send().await.expect(200));
+    let events = sse_events(&rest.send().await.expect(200));
     assert_eq!(events[2]["error"]["code"], 502, "{events:?}");
 }
 
@@ -219,7 +219,7 @@ async fn guardrails_judge_what_is_sent_and_what_is_said_in_pieces_too() {
     assert_eq!(code(&refused), 446);
     assert!(!refused.text().contains("a forbidden thing"), "{}", refused.text());
     let refused = served.rpc("1.0", "SendStreamingMessage", says("plain")).await.expect(200);
-    let events = told(&refused);
+    let events = sse_events(&refused);
     assert_eq!((events.len(), &events[0]["error"]["code"]), (1, &json!(446)), "{}", refused.text());
 }
 

@@ -1,7 +1,7 @@
 //! Answers of pictures, speech and transcripts: they come down as the client asked for them, whole or in events, and however
 //! they were asked for their record has what the provider bills.
 
-use crate::area_forms::{FORM, ask, form, parts, told, wav};
+use crate::area_forms::{FORM, ask, form, metrics_of, parts, wav};
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -53,7 +53,7 @@ async fn pictures_cost_what_their_tokens_are_of() {
     for (prompt, cents) in [("plain", 12.505), ("kept", 12.505 + 0.64 + 0.06)] {
         let body = json!({ "model": "gpt-image-2", "prompt": prompt, "size": "3840x2160", "quality": "max" });
         ask(&gateway, "/v1/images/generations", prompt).provider("@main").json(&body).send().await.expect(200);
-        let metrics = told(&gateway, prompt).await;
+        let metrics = metrics_of(&gateway, prompt).await;
         assert!(close(&metrics["cost"], cents), "{prompt}: {metrics}");
     }
 }
@@ -80,7 +80,7 @@ async fn streams_of_pictures_pass_as_they_are_and_count_once() {
         all.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("one"))).collect();
     assert_eq!((answer.text(), answer.whole), (expected, true), "no mark is added");
     assert!(upstream.only().body == body);
-    let metrics = told(&gateway, "s").await;
+    let metrics = metrics_of(&gateway, "s").await;
     assert!(close(&metrics["cost"], 12.505), "{metrics}");
 }
 
@@ -114,7 +114,7 @@ async fn speech_is_billed_by_what_is_said() {
     let answer = ask(&gateway, "/v1/audio/speech", "said").provider("@main").json(&body).send().await.expect(200);
     assert_eq!((&answer.body[..], answer.header("content-type")), (&b"\xff\xfbsound"[..], Some("audio/mpeg")));
     assert_eq!(upstream.only().json(), body);
-    let metrics = told(&gateway, "said").await;
+    let metrics = metrics_of(&gateway, "said").await;
     assert!(close(&metrics["cost"], 1.5), "1,000 characters at 15 $ a million: {metrics}");
 }
 
@@ -135,14 +135,14 @@ async fn speech_that_bills_tokens_is_asked_for_in_events_and_comes_down_as_sound
     assert_eq!(answer.header("content-type"), Some("audio/mpeg"));
     assert_eq!(upstream.only().json()["stream_format"], "sse");
     // 100 × 0.6 $ + 1,000 × 12 $ a million.
-    let metrics = told(&gateway, "bytes").await;
+    let metrics = metrics_of(&gateway, "bytes").await;
     assert!(close(&metrics["cost"], 1.206), "{metrics}");
     // Who asks for events gets those.
     let asked = json!({ "model": "gpt-4o-mini-tts", "input": "hello", "voice": "alloy", "stream_format": "sse" });
     let answer = ask(&gateway, "/v1/audio/speech", "events").provider("@main").json(&asked).send().await.expect(200);
     assert_eq!(answer.events().len(), 4, "{}", answer.text());
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
-    let metrics = told(&gateway, "events").await;
+    let metrics = metrics_of(&gateway, "events").await;
     assert!(close(&metrics["cost"], 1.206), "{metrics}");
 }
 
@@ -226,7 +226,7 @@ async fn no_format_of_a_transcript_hides_what_it_cost() {
         assert_eq!(answer.text(), text, "{trace}");
         let kind = answer.header("content-type").expect("a type");
         assert_eq!(kind.starts_with("text/plain"), format.is_some_and(|f| f != "verbose_json"), "{trace}: {kind}");
-        let metrics = told(&gateway, trace).await;
+        let metrics = metrics_of(&gateway, trace).await;
         assert!(close(&metrics["cost"], seconds * 0.01), "{trace}: {metrics}");
     }
     let seen = upstream.seen();
@@ -236,7 +236,7 @@ async fn no_format_of_a_transcript_hides_what_it_cost() {
     let call = ask(&gateway, "/v1/audio/transcriptions", "header").provider("@main");
     let call = call.header("x-gateway-audio-file-duration", "12.5").body(FORM, hearing("whisper-1", Some("srt"), b"x"));
     call.send().await.expect(200);
-    let metrics = told(&gateway, "header").await;
+    let metrics = metrics_of(&gateway, "header").await;
     assert!(close(&metrics["cost"], 0.125), "{metrics}");
     let bad = ask(&gateway, "/v1/audio/transcriptions", "no").header("x-gateway-audio-file-duration", "long");
     let bad = bad.provider("@main").body(FORM, hearing("whisper-1", None, b"x")).send().await.expect(400);
@@ -245,7 +245,7 @@ async fn no_format_of_a_transcript_hides_what_it_cost() {
     let call = ask(&gateway, "/v1/audio/transcriptions", "tokens").provider("@main");
     let answer = call.body(FORM, hearing("gpt-4o-transcribe", Some("text"), &sound)).send().await.expect(200);
     assert_eq!(answer.text(), "Hi\n");
-    let metrics = told(&gateway, "tokens").await;
+    let metrics = metrics_of(&gateway, "tokens").await;
     assert_eq!((&metrics["req_units"], &metrics["res_units"]), (&json!(14), &json!(45)), "{metrics}");
 }
 
@@ -264,7 +264,7 @@ async fn streams_of_transcripts_pass_as_they_are_and_tell_their_usage() {
         let answer = call.send().await.expect(200);
         assert_eq!((answer.events().len(), answer.whole), (3, true), "{}", answer.text());
         assert_eq!(upstream.seen().pop().expect("it went up").target, path);
-        let metrics = told(&gateway, path).await;
+        let metrics = metrics_of(&gateway, path).await;
         assert!(close(&metrics["cost"], 0.2), "{metrics}");
     }
 }
@@ -323,14 +323,14 @@ async fn rerank_is_billed_by_searches_or_tokens_and_told_in_either_form() {
     assert_eq!(answer["results"][0], best, "sorted, by the index of the client, with its document");
     assert_eq!(upstream.only().json()["documents"], json!(["a", "b", "c"]));
     // Two searches at two dollars a thousand.
-    let metrics = told(&gateway, "units").await;
+    let metrics = metrics_of(&gateway, "units").await;
     assert!(close(&metrics["cost"], 0.4), "{metrics}");
     for path in ["/v2/rerank", "/v1/v2/rerank"] {
         let answer = ask_at(path, path).send().await.expect(200).json();
         assert_eq!(answer["meta"]["billed_units"], json!({ "search_units": 2 }), "{path}");
         assert_eq!((&answer["object"], &answer["results"][0]), (&Value::Null, &best), "{path}");
         assert!(upstream.seen().pop().expect("it went up").target.ends_with("/v2/rerank"), "{path}");
-        let metrics = told(&gateway, path).await;
+        let metrics = metrics_of(&gateway, path).await;
         assert!(close(&metrics["cost"], 0.4), "{path}: {metrics}");
     }
 }
@@ -353,7 +353,7 @@ async fn rerank_of_clouds_counts_a_search_for_each_hundred_documents() {
     let answer = ask(&gateway, "/v1/rerank", "cloud").provider("@main").json(&body).send().await.expect(200).json();
     assert_eq!(answer["results"][0]["document"]["text"], "document 100");
     assert_eq!(answer["usage"]["search_units"], 2);
-    let metrics = told(&gateway, "cloud").await;
+    let metrics = metrics_of(&gateway, "cloud").await;
     assert!(close(&metrics["cost"], 0.4), "{metrics}");
 }
 
@@ -370,7 +370,7 @@ async fn pages_cost_more_when_their_contents_are_told_in_a_form() {
         let call = ask(&gateway, "/v1/ocr", trace).provider("@main").json(body);
         call.send().await.expect(200);
         assert_eq!(&upstream.seen().pop().expect("it went up").json(), body, "the address is the provider's to fetch");
-        let metrics = told(&gateway, trace).await;
+        let metrics = metrics_of(&gateway, trace).await;
         assert!(close(&metrics["cost"], cents), "{trace}: {metrics}");
     }
     let refused =
@@ -387,7 +387,7 @@ async fn moderations_are_free_and_have_a_model_where_none_is_named() {
     let call = ask(&gateway, "/v1/moderations", "free").provider("@main").json(&json!({ "input": "hello" }));
     call.send().await.expect(200);
     assert_eq!(upstream.only().json()["model"], "text-moderation-latest");
-    let metrics = told(&gateway, "free").await;
+    let metrics = metrics_of(&gateway, "free").await;
     assert!(close(&metrics["cost"], 0.0), "{metrics}");
 }
 
@@ -411,13 +411,13 @@ async fn one_call_of_each_native_area_costs_what_it_should_by_hand() {
     let call = ask(&gateway, "/v1/audio/transcriptions", "heard").provider("@mistral");
     let answer = call.body(FORM, hearing("voxtral-mini-latest", Some("text"), b"RIFF")).send().await.expect(200);
     assert_eq!((answer.text().as_str(), answer.header("content-type")), ("Hi\n", Some("text/plain; charset=utf-8")));
-    let metrics = told(&gateway, "heard").await;
+    let metrics = metrics_of(&gateway, "heard").await;
     assert!(close(&metrics["cost"], 0.3), "{metrics}");
     // 1,000 tokens at 0.05 $ a million.
     let body = json!({ "model": "rerank-3", "query": "q", "documents": ["a"], "top_n": 2 });
     let answer = ask(&gateway, "/v1/rerank", "voyage").provider("@voyage").json(&body).send().await.expect(200).json();
     assert_eq!(answer["usage"]["total_tokens"], 1000);
     assert_eq!(upstream.seen().pop().expect("it went up").json()["top_k"], 2);
-    let metrics = told(&gateway, "voyage").await;
+    let metrics = metrics_of(&gateway, "voyage").await;
     assert!(close(&metrics["cost"], 0.005), "{metrics}");
 }

@@ -1,7 +1,7 @@
 //! Where the areas end: what is billed of an answer that is none, what a family has no word for, and what is counted of calls
 //! that cost nothing.
 
-use crate::area_forms::{FORM, ask, form, told};
+use crate::area_forms::{FORM, ask, form, metrics_of};
 use crate::clouds::bare;
 use crate::harness::{Gateway, Upstream, gateway::target, reply, with};
 use serde_json::json;
@@ -17,7 +17,7 @@ async fn a_picture_that_is_withheld_is_refused_and_its_prompt_is_paid_for() {
     let call = ask(&gateway, "/v1/images/generations", "withheld").config(&config).json(&body);
     let refused = call.send().await.expect(400).json();
     assert_eq!(refused["error"]["code"], "content_policy_violation", "{refused}");
-    let metrics = told(&gateway, "withheld").await;
+    let metrics = metrics_of(&gateway, "withheld").await;
     assert_eq!(metrics["total_units"], 12, "{metrics}");
     assert!(metrics["cost"].as_f64().is_some_and(|cents| cents > 0.0), "{metrics}");
 }
@@ -51,7 +51,7 @@ async fn moderations_cost_nothing_and_count_as_one_request_each() {
     };
     for trace in ["first", "second"] {
         call(trace).send().await.expect(200);
-        let metrics = told(&gateway, trace).await;
+        let metrics = metrics_of(&gateway, trace).await;
         assert_eq!(metrics["cost"].as_f64(), Some(0.0), "{metrics}");
     }
     call("third").send().await.expect(429);

@@ -47,7 +47,7 @@ pub(crate) fn parts(body: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// What the record of a call tells.
-pub(crate) async fn told(gateway: &Gateway, trace: &str) -> Value {
+pub(crate) async fn metrics_of(gateway: &Gateway, trace: &str) -> Value {
     let found = eventually(trace, || async {
         let list = gateway.admin().get(&format!("/logs?trace_id={trace}")).await.expect(200).json();
         list["data"].get(0).cloned()
@@ -93,7 +93,7 @@ async fn a_model_behind_its_file_is_read_and_the_file_keeps_its_bytes() {
     let mut expected = parts(&body);
     expected.last_mut().expect("the model").1 = b"gpt-image-2".to_vec();
     assert_eq!(parts(&seen.body), expected, "names, order and bytes are the client's");
-    let metrics = told(&gateway, "edit").await;
+    let metrics = metrics_of(&gateway, "edit").await;
     assert_eq!((&metrics["ai_model"], &metrics["cost"]), (&json!("gpt-image-2"), &json!(12.505)), "{metrics}");
     // One that has no model of its own gets the config's.
     let config = with(target(&upstream), json!({ "override_params": { "model": "dall-e-2" } }));
@@ -163,7 +163,7 @@ async fn configs_change_the_fields_of_a_form() {
     ];
     let expected: Vec<(String, Vec<u8>)> = expected.iter().map(|(n, v)| ((*n).to_owned(), v.to_vec())).collect();
     assert_eq!(parts(&upstream.only().body), expected);
-    let metrics = told(&gateway, "set").await;
+    let metrics = metrics_of(&gateway, "set").await;
     assert_eq!(metrics["ai_model"], "whisper-large-v3", "{metrics}");
     // What a config makes of it is held to the same bounds.
     let config = with(target(&upstream), json!({ "override_params": { "temperature": 7 } }));
@@ -229,7 +229,7 @@ async fn files_of_clients_stay_out_of_records() {
     let length = body.len();
     let call = ask(&gateway, "/v1/audio/transcriptions", "kept").config(&target(&upstream));
     call.header("x-gateway-debug", "true").body(FORM, body).send().await.expect(200);
-    told(&gateway, "kept").await;
+    metrics_of(&gateway, "kept").await;
     let list = gateway.admin().get("/logs?trace_id=kept").await.expect(200).json();
     let id = list["data"][0]["id"].as_str().expect("an id");
     let whole = gateway.admin().get(&format!("/logs/{id}")).await.expect(200).text();

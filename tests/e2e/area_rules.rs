@@ -1,7 +1,7 @@
 //! Rules that hold in all areas beside chat: what is charged, what may begin when nothing is left, and what passes all the
 //! same.
 
-use crate::area_forms::{FORM, ask, form, told};
+use crate::area_forms::{FORM, ask, form, metrics_of};
 use crate::batches::{CHAT, asked, ended, line, lines, text};
 use crate::clouds::{bare, integration};
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, reply};
@@ -18,7 +18,7 @@ async fn a_look_at_a_batch_of_the_providers_counts_none_of_its_tokens() {
         let call = gateway.get("/v1/batches/batch_1").header("x-gateway-trace-id", trace);
         let seen = call.config(&target(&upstream)).send().await.expect(200).json();
         assert_eq!(seen["usage"]["total_tokens"], 150, "look {look}");
-        let metrics = told(&gateway, trace).await;
+        let metrics = metrics_of(&gateway, trace).await;
         assert!(metrics["total_units"].as_u64().unwrap_or_default() == 0, "{metrics}");
         assert!(metrics["cost"].as_f64().unwrap_or_default() == 0.0, "{metrics}");
     }
@@ -39,7 +39,7 @@ async fn of_pictures_that_tell_no_usage_those_are_charged_that_came() {
         let body = json!({ "model": "painter", "prompt": "a cat", "n": n });
         let trace = format!("pictures-{n}");
         ask(&gateway, "/v1/images/generations", &trace).provider("@cloud").json(&body).send().await.expect(200);
-        assert_eq!(told(&gateway, &trace).await["cost"], 2.5, "one came, of {n}");
+        assert_eq!(metrics_of(&gateway, &trace).await["cost"], 2.5, "one came, of {n}");
     }
 }
 
@@ -144,7 +144,7 @@ async fn only_a_cancel_cancels_a_job() {
         let call = ask(&gateway, &path, step).config(&config);
         call.json(&json!({})).send().await.expect(200);
         assert_eq!(upstream.seen().pop().expect("it went up").target, path);
-        let seen = told(&gateway, step).await["operation"].clone();
+        let seen = metrics_of(&gateway, step).await["operation"].clone();
         assert_eq!(seen == "cancelFinetune", step == "cancel", "{step}: {seen}");
     }
 }

@@ -386,14 +386,14 @@ async fn a_token_of_the_platform_is_exchanged() {
     );
 }
 
-fn told(id: &str) -> Vec<u8> {
+fn credentials_reply(id: &str) -> Vec<u8> {
     let keys = json!({ "Code": "Success", "AccessKeyId": id, "SecretAccessKey": "s", "Token": "t", "Expiration": later(3600) });
     reply::json(200, &keys)
 }
 
 #[tokio::test]
 async fn a_containers_role_signs() {
-    let (up, agent) = (converse().await, Upstream::replying(|_| told("ASIATASK")).await);
+    let (up, agent) = (converse().await, Upstream::replying(|_| credentials_reply("ASIATASK")).await);
     let url = format!("{}/v2/credentials/a", bare(&agent));
     let environment = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*url), ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "opener")];
     let gateway = Gateway::in_environment(&environment).await;
@@ -408,7 +408,7 @@ async fn an_instances_role_signs() {
         ("PUT", "/latest/api/token") => reply::whole(200, &[], "imds-token"),
         (_, _) if seen.header("x-aws-ec2-metadata-token") != Some("imds-token") => reply::whole(401, &[], ""),
         (_, "/latest/meta-data/iam/security-credentials/") => reply::whole(200, &[], "the-role\n"),
-        (_, "/latest/meta-data/iam/security-credentials/the-role") => told("ASIAHOST"),
+        (_, "/latest/meta-data/iam/security-credentials/the-role") => credentials_reply("ASIAHOST"),
         _ => reply::whole(404, &[], ""),
     })
     .await;

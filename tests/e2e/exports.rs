@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// So many calls that went another way, as they are told of in one go.
-fn told(from: usize, count: usize) -> Value {
+fn external_logs(from: usize, count: usize) -> Value {
     let one = |n: usize| {
         json!({
             "request": {"url": "/v1/chat/completions", "body": {"model": "m", "messages": [{"role": "user", "content": "x".repeat(200)}]}},
@@ -22,7 +22,7 @@ async fn filled(gateway: &Gateway, count: usize) {
     let scopes = json!({"scopes": ["completions.write", "logs.write"]});
     let (_, key) = gateway.admin().workspace_key("teller", scopes).await;
     for from in (0..count).step_by(100) {
-        gateway.post("/v1/logs").key(&key).json(&told(from, 100)).send().await.expect(200);
+        gateway.post("/v1/logs").key(&key).json(&external_logs(from, 100)).send().await.expect(200);
     }
     eventually("all are stored", || async {
         let list = gateway.admin().get("/logs?trace_id=bulk&page_size=1").await.expect(200).json();

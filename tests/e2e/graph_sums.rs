@@ -71,7 +71,7 @@ async fn rated(gateway: &Gateway, numbers: std::ops::Range<usize>) {
 }
 
 /// What the graphs of feedback have to tell of the first `count` calls, added up by hand.
-fn told_of_feedback(count: usize) -> [(&'static str, Value); 3] {
+fn expected_feedback(count: usize) -> [(&'static str, Value); 3] {
     let average = |of: &dyn Fn(usize) -> bool| {
         let (mut sum, mut weights) = (0.0, 0.0);
         for n in (0..count).filter(|n| of(*n)) {
@@ -141,7 +141,7 @@ async fn every_graph_is_the_sum_of_the_records_after_kills_and_with_two_nodes() 
     }
     for gateway in [&one, &two] {
         assert_eq!(graph(gateway, "feedbacks", "").await[0]["total"], 30);
-        for (name, wanted) in told_of_feedback(30) {
+        for (name, wanted) in expected_feedback(30) {
             let told = graph(gateway, name, "").await;
             assert_eq!(if wanted.is_array() { &told } else { &told[0] }, &wanted, "{name}");
         }

@@ -1,7 +1,7 @@
 //! What agents and tools say counts among the bytes that the gateway holds, for as long as it is held: to be judged, for
 //! its end to come, for the rest of a batch. At the bound it is an error in the words of the protocol.
 
-use crate::agent_script::told;
+use crate::agent_script::sse_events;
 use crate::agent_slow::{slow_agent, slow_gateway, streaming};
 use crate::harness::{Gateway, Peer, Upstream, eventually, reply};
 use crate::mcp_script::JSON;
@@ -45,7 +45,7 @@ async fn agents_streams_that_wait_to_be_judged_count_for_their_key_and_for_all()
     let (gateway, key) = slow_gateway(&agent, &SMALL).await;
     judge_answers(&gateway, words()).await;
     // What one key may hold.
-    let refused = told(&streaming(&gateway, &key, "large 512").send().await.expect(200));
+    let refused = sse_events(&streaming(&gateway, &key, "large 512").send().await.expect(200));
     assert_eq!(refused.len(), 1, "nothing of it passes unjudged");
     assert_eq!((&refused[0]["error"]["code"], &refused[0]["id"]), (&json!(429), &json!("s-1")), "{refused:?}");
     holds_nothing(&gateway).await;
@@ -60,7 +60,7 @@ async fn agents_streams_that_wait_to_be_judged_count_for_their_key_and_for_all()
             holds(&gateway, f64::from(4 * (224 << 10))).await;
         }
     }
-    let mut next = async || told(&calls.join_next().await.expect("a call").expect("no panic").expect(200));
+    let mut next = async || sse_events(&calls.join_next().await.expect("a call").expect("no panic").expect(200));
     for _ in 0..4 {
         let events = next().await;
         let last = &events.last().expect("events")["error"];
@@ -82,11 +82,11 @@ async fn an_agents_event_without_an_end_counts_and_the_next_is_refused() {
     let mut calls = JoinSet::new();
     calls.spawn(streaming(&gateway, &key, "open 700").send());
     holds(&gateway, 700e3).await;
-    let refused = told(&streaming(&gateway, &key, "open 700").send().await.expect(200));
+    let refused = sse_events(&streaming(&gateway, &key, "open 700").send().await.expect(200));
     assert_eq!(refused[0]["error"]["code"], 503, "{refused:?}");
     assert!(refused[0]["error"]["message"].as_str().is_some_and(|why| why.contains("not come to its end")));
     let _ = agent.go.send(true);
-    let events = told(&calls.join_next().await.expect("a call").expect("no panic").expect(200));
+    let events = sse_events(&calls.join_next().await.expect("a call").expect("no panic").expect(200));
     assert!(events.len() == 2 && events[0]["error"].is_null(), "{}", events.len());
     holds_nothing(&gateway).await;
 }
@@ -164,10 +164,10 @@ async fn a_tools_event_without_an_end_counts_and_the_next_is_refused() {
     let mut calls = JoinSet::new();
     calls.spawn(call());
     holds(&tools.gateway, 700e3).await;
-    let refused = told(&call().await.expect(200));
+    let refused = sse_events(&call().await.expect(200));
     assert_eq!((&refused[0]["error"]["code"], &refused[0]["id"]), (&json!(503), &json!(1)), "{refused:?}");
     let _ = tools.go.send(true);
-    let answer = told(&calls.join_next().await.expect("a call").expect("no panic").expect(200));
+    let answer = sse_events(&calls.join_next().await.expect("a call").expect("no panic").expect(200));
     assert_eq!(answer[0]["result"]["content"][0]["text"].as_str().map(str::len), Some(700 << 10));
     holds_nothing(&tools.gateway).await;
 }

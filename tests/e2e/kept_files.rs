@@ -71,7 +71,7 @@ impl Fireworks {
         });
         let store = store.await;
         let address = store.url().trim_end_matches("/v1").to_owned();
-        let api = Upstream::replying(move |seen| told(seen, &kept, &address)).await;
+        let api = Upstream::replying(move |seen| fireworks_reply(seen, &kept, &address)).await;
         Self { api, store, account }
     }
 
@@ -85,7 +85,7 @@ impl Fireworks {
     }
 }
 
-fn told(seen: &Seen, account: &SharedAccount, store: &str) -> Vec<u8> {
+fn fireworks_reply(seen: &Seen, account: &SharedAccount, store: &str) -> Vec<u8> {
     let mut account = account.lock();
     let path = seen.target.split('?').next().unwrap_or_default();
     let nothing = || reply::json(404, &json!({ "code": 5, "message": "resource not found" }));

@@ -1,6 +1,6 @@
 //! Areas beside chat of families in the long tail, set up by an integration, and what they cost.
 
-use crate::area_forms::{FORM, ask, form, told, wav};
+use crate::area_forms::{FORM, ask, form, metrics_of, wav};
 use crate::clouds::{bare, hello, integration};
 use crate::harness::{Gateway, Upstream, reply};
 use base64::Engine;
@@ -66,7 +66,7 @@ async fn openrouter_hears_sound_in_json_and_its_figure_is_the_cost() {
     assert_eq!(seen.target, "/v1/audio/transcriptions");
     let file = json!({ "data": STANDARD.encode(&sound), "format": "wav" });
     assert_eq!(seen.json(), json!({ "model": "google/chirp-3", "input_audio": file, "language": "en" }));
-    assert_eq!(told(&gateway, "heard").await["cost"], 0.5);
+    assert_eq!(metrics_of(&gateway, "heard").await["cost"], 0.5);
 }
 
 /// A model that only hears has an API of its own, and the answer tells what is billed.
@@ -89,7 +89,7 @@ async fn chirp_is_asked_of_cloud_speech_and_billed_by_the_second() {
     assert_eq!(seen.json()["config"]["languageCodes"], json!(["auto"]));
     assert_eq!(seen.json()["content"], STANDARD.encode(&sound));
     // Ten seconds at 0.016 dollars a minute, as the list has it.
-    let cost = told(&gateway, "chirp").await["cost"].as_f64().expect("priced");
+    let cost = metrics_of(&gateway, "chirp").await["cost"].as_f64().expect("priced");
     assert!((cost - 0.266_67).abs() < 1e-6, "{cost}");
 }
 
@@ -114,7 +114,7 @@ async fn speech_of_dashscope_is_the_sound_in_its_events() {
     let bare_samples = ask(&gateway, "/v1/audio/speech", "pcm").provider("@cloud").json(&body).send().await.expect(200);
     assert_eq!((bare_samples.header("content-type"), &bare_samples.body[..]), (Some("audio/pcm"), &b"ABCDEF"[..]));
     assert_eq!(up.seen().pop().expect("it went up").target, "/api/v1/services/aigc/multimodal-generation/generation");
-    assert_eq!(told(&gateway, "pcm").await["cost"], 0.05);
+    assert_eq!(metrics_of(&gateway, "pcm").await["cost"], 0.05);
     body["response_format"] = "wav".into();
     let file = ask(&gateway, "/v1/audio/speech", "wav").provider("@cloud").json(&body).send().await.expect(200);
     assert_eq!(file.header("content-type"), Some("audio/wav"));
@@ -156,7 +156,7 @@ async fn pictures_are_changed_in_the_words_of_their_providers() {
             let content = json!([{ "image": url }, { "text": "a hat" }]);
             assert_eq!(seen.json()["input"]["messages"][0]["content"], content);
         }
-        assert_eq!(told(&gateway, family).await["cost"], 4.0, "{family}");
+        assert_eq!(metrics_of(&gateway, family).await["cost"], 4.0, "{family}");
     }
 }
 
@@ -185,14 +185,14 @@ async fn pictures_cost_by_the_unit_that_their_provider_counts() {
         body["prompt"] = "a cat".into();
         let call = ask(&gateway, "/v1/images/generations", family).provider("@cloud");
         call.json(&body).send().await.expect(200);
-        assert_eq!(told(&gateway, family).await["cost"], cents, "{model}");
+        assert_eq!(metrics_of(&gateway, family).await["cost"], cents, "{model}");
     }
     // What the list says of a step, and the provider of how many there are.
     let gateway = Gateway::start().await;
     integration(&gateway, "fireworks-ai", Some("sk-a"), json!({ "custom_host": bare(&up) })).await;
     let body = json!({ "model": "accounts/fireworks/models/flux-1-dev-fp8", "prompt": "a cat" });
     ask(&gateway, "/v1/images/generations", "listed").provider("@cloud").json(&body).send().await.expect(200);
-    assert_eq!(told(&gateway, "listed").await["cost"], 1.4);
+    assert_eq!(metrics_of(&gateway, "listed").await["cost"], 1.4);
     ask(&gateway, "/v1/images/generations", "last")
         .provider("@cloud")
         .json(&json!({ "model": flux, "prompt": "a" }))

@@ -168,7 +168,7 @@ fn slugs(cell: &'static str) -> impl Iterator<Item = &'static str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-fn told(rows: Rows) -> BTreeSet<String> {
+fn row_names(rows: Rows) -> BTreeSet<String> {
     rows.iter().map(|(row, _)| (*row).to_owned()).collect()
 }
 
@@ -176,15 +176,15 @@ fn told(rows: Rows) -> BTreeSet<String> {
 fn every_line_of_the_page_has_its_tests() {
     let notes = below("OpenAI's dialect").lines().filter_map(|line| line.split_once(". "));
     let notes = notes.filter(|(number, _)| number.parse::<u8>().is_ok()).map(|(number, _)| number.to_owned());
-    assert_eq!(told(NOTES), notes.collect(), "notes of the table");
+    assert_eq!(row_names(NOTES), notes.collect(), "notes of the table");
     let of_first = |title| table(below(title)).into_iter().flat_map(|row| slugs(row[0])).map(str::to_owned).collect();
-    assert_eq!(told(ADDRESSES), of_first("Addresses made of settings"), "addresses");
-    assert_eq!(told(PASSED), of_first("Passed through only"), "families that are passed through");
+    assert_eq!(row_names(ADDRESSES), of_first("Addresses made of settings"), "addresses");
+    assert_eq!(row_names(PASSED), of_first("Passed through only"), "families that are passed through");
     let shapes = table(below("Pictures, sound, vectors, rerank and pages")).into_iter().flat_map(|row| {
         let named = |slug: &str| row[3].split(", ").map(|what| format!("{slug} {what}")).collect::<Vec<_>>();
         slugs(row[0]).flat_map(named).collect::<Vec<_>>()
     });
-    assert_eq!(told(SHAPES), shapes.collect(), "operations in shapes of their own");
+    assert_eq!(row_names(SHAPES), shapes.collect(), "operations in shapes of their own");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("providers/tests");
     let is_seen = |test: &str| if test.starts_with("golden/") { root.join(test).is_dir() } else { is_there(test) };
     for (row, tests) in [NOTES, ADDRESSES, SHAPES, PASSED, SECTIONS].into_iter().flatten() {

@@ -52,7 +52,7 @@ impl NativeProvider {
         (provider, upstream.await)
     }
 
-    fn told(&self, status: &str, files: bool) -> Value {
+    fn batch_json(&self, status: &str, files: bool) -> Value {
         let (output, error) = if files { (json!("file-out"), json!("file-err")) } else { (Value::Null, Value::Null) };
         json!({ "id": "batch_native", "object": "batch", "status": status, "output_file_id": output,
                 "error_file_id": error, "metadata": *self.metadata.lock().expect("held by nobody") })
@@ -67,22 +67,22 @@ impl NativeProvider {
                 if self.silent.swap(false, SeqCst) {
                     return Vec::new();
                 }
-                reply::json(200, &self.told("validating", false))
+                reply::json(200, &self.batch_json("validating", false))
             }
             ("GET", "/batches") => {
                 let other = json!({ "id": "batch_other", "status": "completed" });
-                reply::json(200, &json!({ "object": "list", "data": [other, self.told("in_progress", false)] }))
+                reply::json(200, &json!({ "object": "list", "data": [other, self.batch_json("in_progress", false)] }))
             }
             ("POST", "/batches/batch_native/cancel") => {
                 self.cancelled.store(true, SeqCst);
-                reply::json(200, &self.told("cancelling", false))
+                reply::json(200, &self.batch_json("cancelling", false))
             }
             ("GET", "/batches/batch_native") => {
                 let looks = self.looks.fetch_add(1, SeqCst) + 1;
                 let told = match (self.cancelled.load(SeqCst), looks >= self.until) {
-                    (true, _) => self.told("cancelled", true),
-                    (false, true) => self.told("completed", true),
-                    (false, false) => self.told("in_progress", false),
+                    (true, _) => self.batch_json("cancelled", true),
+                    (false, true) => self.batch_json("completed", true),
+                    (false, false) => self.batch_json("in_progress", false),
                 };
                 reply::json(200, &told)
             }

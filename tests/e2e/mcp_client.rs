@@ -139,7 +139,7 @@ impl<'g> PageBrowser<'g> {
         let page = self.press(&page, &[("step", "key"), ("key", key)]).await.expect(200);
         let workspace = field(&page, "workspace");
         let left = self.press(&page, &[("step", "allow"), ("workspace", &workspace)]).await;
-        told(&left)
+        redirect_params(&left)
     }
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn field(page: &Answer, name: &str) -> String {
 }
 
 /// What a browser brings to the client.
-pub(crate) fn told(left: &Answer) -> Pairs {
+pub(crate) fn redirect_params(left: &Answer) -> Pairs {
     assert_eq!(left.status, 303, "{}", left.text());
     let location = left.header("location").expect("a place");
     let url = reqwest::Url::parse(location).expect("a URL");

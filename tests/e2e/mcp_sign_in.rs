@@ -4,7 +4,7 @@
 use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider};
 use crate::harness::{Gateway, Upstream, eventually, reply};
 use crate::mcp_client::{
-    BACK, PUBLIC, PageBrowser, access, but, claims, encoded, field, get, pairs, refresh, signing_in, told,
+    BACK, PUBLIC, PageBrowser, access, but, claims, encoded, field, get, pairs, redirect_params, refresh, signing_in,
 };
 use crate::mcp_script::{code, initialize, request, tool_call};
 use gateway_testing::Postgres;
@@ -44,7 +44,7 @@ async fn a_client_finds_the_way_signs_somebody_in_and_calls() {
     let page = browser.press(&page, &[("step", "key"), ("key", &here.key)]).await.expect(200);
     assert!(page.text().contains("ann@example.com") && !page.text().contains(&here.key));
     let left = browser.press(&page, &[("step", "allow"), ("workspace", &field(&page, "workspace"))]).await;
-    let answer = told(&left);
+    let answer = redirect_params(&left);
     assert_eq!((get(&answer, "iss"), get(&answer, "state")), (PUBLIC, "state-1"));
     let tokens = here.form("/oauth/token", &here.exchange(&client, get(&answer, "code"))).await.expect(200);
     assert_eq!(tokens.header("cache-control"), Some("no-store"));
@@ -229,7 +229,11 @@ async fn somebody_without_a_key_signs_in_at_their_organisation() {
     let page = browser.open("/oauth/authorize").await.expect(200);
     assert!(page.text().contains("bob@example.com"), "{}", page.text());
     let left = browser.press(&page, &[("step", "allow"), ("workspace", &field(&page, "workspace"))]).await;
-    let tokens = here.form("/oauth/token", &here.exchange(&client, get(&told(&left), "code"))).await.expect(200).json();
+    let tokens = here
+        .form("/oauth/token", &here.exchange(&client, get(&redirect_params(&left), "code")))
+        .await
+        .expect(200)
+        .json();
     assert_eq!(here.opens(access(&tokens)).await, 200);
     // A server that is not for them is none, also behind the token.
     let bob = gateway.admin().get("/admin/users/bob@example.com").await.expect(200).json();

@@ -3,7 +3,7 @@
 use crate::harness::Answer;
 use crate::mcp_client::{
     BACK, PUBLIC, PageBrowser, Pairs, SignedIn, VERIFIER, access, but, challenge, claims, encoded, field, get, pairs,
-    person, refresh, signing_in, told,
+    person, redirect_params, refresh, signing_in,
 };
 use serde_json::json;
 
@@ -114,7 +114,7 @@ async fn nobody_is_sent_anywhere_before_a_decision() {
     is_told(&browser.press(&page, &[("step", "allow")]).await);
     // A client that says no gets it in OAuth's words, once somebody has pressed the button.
     let page = browser.authorize(&here.asked(&client)).await.expect(200);
-    let denied = told(&browser.press(&page, &[("step", "deny")]).await);
+    let denied = redirect_params(&browser.press(&page, &[("step", "deny")]).await);
     assert_eq!((get(&denied, "error"), get(&denied, "iss"), get(&denied, "code")), ("access_denied", PUBLIC, ""));
     for redirect in ["http://evil.example/cb", "javascript:alert(1)", "https://a.example/#x", "data:text/html,x", "/cb"]
     {
@@ -177,7 +177,7 @@ async fn only_a_page_of_ours_in_the_browser_that_began_decides() {
     is_told(&browser.press(&theirs, &[("step", "key"), ("key", &here.key)]).await);
     is_told(&browser.press(&page, &[("step", "key"), ("key", &here.served.key)]).await);
     let good = [("origin", "https://ai.example.com")];
-    assert!(!get(&told(&post(Some(&own), &good, &form).await), "code").is_empty());
+    assert!(!get(&redirect_params(&post(Some(&own), &good, &form).await), "code").is_empty());
     is_told(&post(Some(&own), &good, &form).await);
 }
 

@@ -3,7 +3,7 @@
 use crate::harness::{Gateway, eventually};
 use serde_json::{Value, json};
 
-fn told(span: &str) -> Value {
+fn external_log(span: &str) -> Value {
     json!({
         "request": {
             "url": "https://api.openai.com/v1/chat/completions",
@@ -32,7 +32,7 @@ async fn what_was_answered_is_kept_though_the_gateway_dies_and_is_kept_once() {
     let scopes = json!({"scopes": ["completions.write", "logs.write"]});
     let (_, key) = gateway.admin().workspace_key("teller", scopes).await;
     let send = async |gateway: &Gateway, spans: &[&str]| {
-        let all: Vec<Value> = spans.iter().map(|span| told(span)).collect();
+        let all: Vec<Value> = spans.iter().map(|span| external_log(span)).collect();
         gateway.post("/v1/logs").key(&key).json(&json!(all)).send().await.expect(200).json()["ids"].clone()
     };
     let first = send(&gateway, &["one", "two"]).await;
@@ -58,7 +58,7 @@ async fn where_no_messages_are_kept_none_of_these_are() {
     let gateway = Gateway::with(&["--log-bodies", "none"]).await;
     let scopes = json!({"scopes": ["completions.write", "logs.write"]});
     let (_, key) = gateway.admin().workspace_key("teller", scopes).await;
-    let answer = gateway.post("/v1/logs").key(&key).json(&told("quiet")).send().await.expect(200).json();
+    let answer = gateway.post("/v1/logs").key(&key).json(&external_log("quiet")).send().await.expect(200).json();
     let id = answer["ids"][0].as_str().expect("an id").to_owned();
     let shown = eventually("it is stored", || async {
         let answer = gateway.admin().get(&format!("/logs/{id}")).await;

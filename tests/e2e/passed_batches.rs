@@ -24,7 +24,7 @@ fn path(seen: &Seen) -> &str {
     from.map_or(path, |from| &path[from..])
 }
 
-fn told(name: &str, status: &str, has_results: bool) -> Value {
+fn batch_json(name: &str, status: &str, has_results: bool) -> Value {
     let file = |what: &str| if has_results { json!(format!("file-{what}-{name}")) } else { Value::Null };
     json!({ "id": format!("batch_{name}"), "object": "batch", "status": status, "endpoint": CHAT, "input_file_id": "file-in",
             "output_file_id": file("out"), "error_file_id": file("err"), "model": "gpt-5.5", "created_at": 1 })
@@ -34,16 +34,16 @@ fn told(name: &str, status: &str, has_results: bool) -> Value {
 fn answer(name: &str, seen: &Seen, is_cancelled: &AtomicBool) -> Vec<u8> {
     let line = |n: usize, response: Value, error: Value| json!({ "id": "r", "custom_id": format!("line-{n}"), "response": response, "error": error });
     let answered = |n: usize| line(n, json!({ "status_code": 200, "request_id": "r", "body": used(n) }), Value::Null);
-    let ended = || told(name, if is_cancelled.load(SeqCst) { "cancelled" } else { "completed" }, true);
+    let ended = || batch_json(name, if is_cancelled.load(SeqCst) { "cancelled" } else { "completed" }, true);
     let made = format!("/batches/batch_{name}");
     match (seen.method.as_str(), path(seen)) {
         ("POST", "/files") => {
             reply::json(200, &json!({ "id": format!("file-in-{name}"), "object": "file", "purpose": "batch" }))
         }
-        ("POST", "/batches") => reply::json(200, &told(name, "validating", false)),
+        ("POST", "/batches") => reply::json(200, &batch_json(name, "validating", false)),
         ("POST", path) if path == format!("{made}/cancel") => {
             is_cancelled.store(true, SeqCst);
-            reply::json(200, &told(name, "cancelling", false))
+            reply::json(200, &batch_json(name, "cancelling", false))
         }
         ("GET", path) if path == made => reply::json(200, &ended()),
         ("GET", "/batches/batch_elsewhere") => {
@@ -104,10 +104,10 @@ async fn each_line_is_counted_once_and_priced_by_itself() {
     let gateway = Gateway::start().await;
     let upstream = provider("one").await;
     let config = of(&upstream, "openai");
-    assert_eq!(made(&gateway, &config).await, told("one", "validating", false), "it passes as it is");
+    assert_eq!(made(&gateway, &config).await, batch_json("one", "validating", false), "it passes as it is");
     for _ in 0..50 {
         let batch = call(&gateway, &config, "GET", BATCH).send().await.expect(200).json();
-        assert_eq!(batch, told("one", "completed", true));
+        assert_eq!(batch, batch_json("one", "completed", true));
     }
     let costs = counted(&gateway, "batch_one", 4).await;
     assert_eq!([reads(&upstream, "file-out-one").len(), reads(&upstream, "file-err-one").len()], [1, 1]);
@@ -300,7 +300,7 @@ async fn pictures_are_counted_by_the_model_of_the_batch() {
         let drawn = with(drawn, usage.clone());
         let upstream = Upstream::replying(move |seen| {
             let batch = with(
-                told("one", "completed", true),
+                batch_json("one", "completed", true),
                 json!({ "endpoint": "/v1/images/edits", "model": "gpt-image-1", "error_file_id": null }),
             );
             match (seen.method.as_str(), path(seen)) {
@@ -342,7 +342,7 @@ async fn the_output_of_a_batch_is_read_by_the_batch_and_paid_for_once() {
     counted(&gateway, "batch_one", 4).await;
     assert_eq!(reads(&upstream, "file-out-one").len(), 4, "three times for the client, and once to count");
     let none = Upstream::replying(|seen| match path(seen) {
-        "/batches/batch_one" => reply::json(200, &told("one", "in_progress", false)),
+        "/batches/batch_one" => reply::json(200, &batch_json("one", "in_progress", false)),
         _ => reply::error(404, &[]),
     })
     .await;

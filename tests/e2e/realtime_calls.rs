@@ -68,15 +68,17 @@ impl CallHouse {
             .await;
     }
 
-    pub(crate) fn tell(&self, event: Value) {
+    pub(crate) fn send_event(&self, event: Value) {
         self.say.send(event).expect("somebody listens");
     }
 
     /// A response of so many tokens.
     pub(crate) fn respond(&self, id: &str, tokens: u64) {
-        self.tell(json!({ "type": "response.created", "response": { "id": id } }));
+        self.send_event(json!({ "type": "response.created", "response": { "id": id } }));
         let usage = json!({ "total_tokens": tokens, "input_tokens": tokens / 2, "output_tokens": tokens - tokens / 2 });
-        self.tell(json!({ "type": "response.done", "response": { "id": id, "status": "completed", "usage": usage } }));
+        self.send_event(
+            json!({ "type": "response.done", "response": { "id": id, "status": "completed", "usage": usage } }),
+        );
     }
 }
 
@@ -161,7 +163,7 @@ async fn a_call_is_watched_and_counted_as_a_session_is() {
     watched(&gateway, 1).await;
     house.respond("resp_1", 30);
     used(&gateway, &id, 30).await;
-    house.tell(Value::Null);
+    house.send_event(Value::Null);
     let (session, others) = records(&gateway, "call", 3).await;
     assert_eq!((&session["realtime"]["ended"], &session["realtime"]["call_id"]), (&json!("provider"), &json!("rtc_1")));
     assert_eq!(session["realtime"]["totals"]["responses"], 1, "{session}");
@@ -249,7 +251,7 @@ async fn no_more_calls_are_watched_than_a_node_may() {
     let refused = call(&gateway, WORKSPACE_KEY, "two").await.expect(503).text();
     assert!(refused.contains("--realtime-calls"), "{refused}");
     assert_eq!(house.asked("/v1/realtime/calls"), 1, "the second never went up");
-    house.tell(Value::Null);
+    house.send_event(Value::Null);
     watched(&gateway, 0).await;
     call(&gateway, WORKSPACE_KEY, "three").await.expect(201);
 }
@@ -268,9 +270,9 @@ async fn a_call_has_a_model_that_is_enabled_however_long_it_lasts() {
     assert!(house.upstream.seen().is_empty(), "nothing went up");
     asked(json!({ "model": MODEL })).await.expect(201);
     let told = |model: &str| json!({ "type": "session.updated", "session": { "type": "realtime", "model": model } });
-    house.tell(told("gpt-realtime-2025-09-01"));
+    house.send_event(told("gpt-realtime-2025-09-01"));
     house.respond("resp_1", 4);
-    house.tell(told("gpt-dear"));
+    house.send_event(told("gpt-dear"));
     house.hung_up().await;
     let (session, others) = records(&gateway, "model", 5).await;
     assert_eq!(session["realtime"]["ended"], "revoked", "{session}");
@@ -290,9 +292,9 @@ async fn what_is_said_in_a_call_is_judged() {
     assert_eq!(refused["error"]["code"], "hooks_failed", "{refused}");
     assert!(house.upstream.seen().is_empty(), "it did not go up");
     asked("be kind").await.expect(201);
-    house.tell(json!({ "type": "response.created", "response": { "id": "resp_1" } }));
+    house.send_event(json!({ "type": "response.created", "response": { "id": "resp_1" } }));
     let said = json!({ "response_id": "resp_1", "item_id": "item_1", "transcript": "the secret" });
-    house.tell(crate::harness::with(json!({ "type": "response.output_audio_transcript.done" }), said));
+    house.send_event(crate::harness::with(json!({ "type": "response.output_audio_transcript.done" }), said));
     let orders = [house.heard.recv().await, house.heard.recv().await].map(|event| event.expect("an order"));
     assert_eq!(
         orders.map(|event| event["type"].as_str().unwrap_or_default().to_owned()),
@@ -315,7 +317,7 @@ async fn a_response_counts_once_however_many_listen() {
     }
     used(&gateway, &id, 50).await;
     // One that only the client hears counts as well.
-    house.tell(Value::Null);
+    house.send_event(Value::Null);
     watched(&gateway, 0).await;
     let mut alone = Socket::open(gateway.proxy, "/v1/realtime?call_id=rtc_1", &headers).await.expect("it opens");
     alone.event("session.created").await;

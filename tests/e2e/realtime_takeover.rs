@@ -108,7 +108,7 @@ async fn a_node_that_was_killed_goes_on_with_its_calls() {
     asked.send().await.expect(201);
     house.respond("resp_1", 30);
     used(&gateway, &id, 30).await;
-    house.tell(json!({ "type": "response.created", "response": { "id": "resp_2" } }));
+    house.send_event(json!({ "type": "response.created", "response": { "id": "resp_2" } }));
     // It is claimed by the time that the next one is counted.
     house.respond("resp_3", 5);
     used(&gateway, &id, 35).await;
@@ -123,10 +123,10 @@ async fn a_node_that_was_killed_goes_on_with_its_calls() {
     watched(&gateway, 1).await;
     assert!(gateway.metrics().await.contains("gateway_realtime_calls_taken_total{outcome=\"watched\"} 1\n"));
     // Begun before, ended afterwards: whoever would have counted it is dead.
-    house.tell(ended("resp_2", 12));
+    house.send_event(ended("resp_2", 12));
     house.respond("resp_4", 8);
     used(&gateway, &id, 55).await;
-    house.tell(Value::Null);
+    house.send_event(Value::Null);
     watched(&gateway, 0).await;
     let session = sessions(&gateway, "killed", 1).await.remove(0);
     assert_eq!((&session["ended"], &session["call_id"]), (&json!("provider"), &json!("rtc_1")), "{session}");
@@ -211,7 +211,7 @@ async fn a_node_that_leaves_hands_its_calls_over() {
     nodes.taken().await;
     nodes.house.respond("resp_2", 20);
     used(&nodes.two, &id, 50).await;
-    nodes.house.tell(Value::Null);
+    nodes.house.send_event(Value::Null);
     let told = sessions(&nodes.two, "handed", 2).await;
     let ends: Vec<&Value> = told.iter().map(|session| &session["ended"]).collect();
     assert!(ends.contains(&&json!("handed_over")) && ends.contains(&&json!("provider")), "{ends:?}");

@@ -107,7 +107,7 @@ async fn sticky_keeps_a_user_at_a_target() {
 }
 
 /// Sets every assignment that is shared to the other of two places, as another node would have told it.
-fn tell_otherwise(redis: &mut redis::Connection) -> usize {
+fn swap_assignments(redis: &mut redis::Connection) -> usize {
     let names: Vec<String> = redis::cmd("KEYS").arg("gateway:{sticky}:*").query(redis).expect("names");
     for name in &names {
         let told: String = redis::cmd("GET").arg(name).query(redis).expect("a value");
@@ -154,7 +154,7 @@ async fn sticky_is_shared_through_redis() {
     };
     let before = all(&gateway).await;
     let mut stored = redis::Client::open(url.as_str()).expect("a client").get_connection().expect("connected");
-    assert_eq!(tell_otherwise(&mut stored), 5, "two of them of one request");
+    assert_eq!(swap_assignments(&mut stored), 5, "two of them of one request");
     assert_eq!(all(&gateway).await, before, "a node keeps to what it knows");
     let gateway = gateway.restart_with(&flags).await;
     connected(&gateway).await;

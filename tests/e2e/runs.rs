@@ -1,7 +1,7 @@
 //! Runs of assistants at servers that are compatible with OpenAI's interface for them: what a run used is told at its end and at
 //! every look behind it, and is paid for once.
 
-use crate::area_forms::{ask, told};
+use crate::area_forms::{ask, metrics_of};
 use crate::clouds::integration;
 use crate::cluster::database;
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, reply};
@@ -131,7 +131,7 @@ async fn a_run_whose_record_a_killed_node_did_not_write_is_paid_for_by_a_later_l
     let look = async |gateway: &Gateway, trace: &str| {
         let call = gateway.get("/v1/threads/thread_1/runs/run_done").key(WORKSPACE_KEY).provider("@cloud");
         call.header("x-gateway-trace-id", trace).send().await.expect(200);
-        told(gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
+        metrics_of(gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
     };
     assert_eq!(look(&gateway, "first").await, 2.0);
     let (folder, workspace) = (gateway.folder(), workspace_of(&gateway, "first").await);
@@ -162,12 +162,12 @@ async fn a_stream_that_tells_the_end_of_a_run_pays_for_it_and_looks_do_not() {
         let call = ask(&gateway, &format!("/v1/threads/thread_1/runs{path}"), trace).provider("@cloud");
         let answer = call.json(&body).send().await.expect(200);
         assert!(answer.text().ends_with("event: done\ndata: [DONE]\n\n"), "{}", answer.text());
-        told(&gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
+        metrics_of(&gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
     };
     let look = async |id: &str, trace: &str| {
         let call = gateway.get(&format!("/v1/threads/thread_1/runs/{id}")).key(WORKSPACE_KEY).provider("@cloud");
         call.header("x-gateway-trace-id", trace).send().await.expect(200);
-        told(&gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
+        metrics_of(&gateway, trace).await["cost"].as_f64().unwrap_or(0.0)
     };
     let asked = |id: &str| json!({ "assistant_id": "asst_1", "stream": true, "metadata": { "id": id } });
     assert_eq!(stream("", "streams", asked("run_streamed")).await, 2.0);
@@ -183,6 +183,6 @@ async fn a_stream_that_tells_the_end_of_a_run_pays_for_it_and_looks_do_not() {
     // A run that was asked for by a path that passes untouched is paid for once, too.
     let raw = ask(&gateway, "/v1/proxy/threads/thread_1/runs", "raw").provider("@cloud");
     raw.json(&asked("run_raw")).send().await.expect(200);
-    assert_eq!(told(&gateway, "raw").await["cost"], 2.0);
+    assert_eq!(metrics_of(&gateway, "raw").await["cost"], 2.0);
     assert_eq!(look("run_raw", "looks-raw").await, 0.0);
 }

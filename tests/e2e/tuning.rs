@@ -1,6 +1,6 @@
 //! Fine-tuning jobs at families whose interface for them is their own: OpenAI's routes are asked, and OpenAI's job is told.
 
-use crate::area_forms::{ask, told};
+use crate::area_forms::{ask, metrics_of};
 use crate::clouds::{bare, integration};
 use crate::cluster::database;
 use crate::harness::{Gateway, Seen, Upstream, eventually, reply};
@@ -95,7 +95,7 @@ async fn bedrock_trains_models_for_clients_of_openai() {
     let stopped = stopped.send().await.expect(200).json();
     assert_eq!((&stopped["id"], &stopped["status"]), (&json!(ARN), &json!("cancelled")));
     assert_eq!(last(&upstream).target, format!("/model-customization-jobs/{}/stop", escaped(ARN)));
-    assert_eq!(told(&gateway, "stop").await["operation"], "cancelFinetune");
+    assert_eq!(metrics_of(&gateway, "stop").await["operation"], "cancelFinetune");
     let before = upstream.seen().len();
     // What Bedrock has not is said, and stops nothing.
     for step in ["pause", "resume"] {
@@ -337,7 +337,7 @@ async fn a_list_of_jobs_without_an_end_is_read_for_ten_pages() {
     let told = asked.send().await.expect(200).json();
     assert_eq!((told["data"].as_array().map(Vec::len), &told["has_more"]), (Some(20), &json!(true)));
     assert_eq!(upstream.seen().len(), 10);
-    let record = self::told(&gateway, "endless").await;
+    let record = metrics_of(&gateway, "endless").await;
     assert_eq!(record["operation"], "listFinetunes", "one record for all of its pages: {record}");
 }
 
@@ -413,6 +413,6 @@ async fn what_a_job_trained_is_paid_for_once_however_often_and_wherever_it_is_lo
     for record in &two {
         assert_eq!(record["metrics"]["cost"], 5.0, "{record}");
     }
-    let looked = told(&gateway, "ftjob-other").await;
+    let looked = metrics_of(&gateway, "ftjob-other").await;
     assert!(looked["operation"] == "retrieveFinetune" && looked["cost"].as_f64().unwrap_or(0.0) == 0.0, "{looked}");
 }

@@ -1,6 +1,6 @@
 //! What was made or heard and never told: it is estimated from the bytes, and no budget of money is passed by.
 
-use crate::area_forms::{FORM, ask, form, told, wav};
+use crate::area_forms::{FORM, ask, form, metrics_of, wav};
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +26,7 @@ async fn speech_that_comes_without_its_usage_costs_what_its_seconds_cost() {
     let answer = ask(&gateway, "/v1/audio/speech", "wav").provider("@main").json(&body).send().await.expect(200);
     assert!(answer.body.starts_with(b"RIFF"));
     // A minute at 1.5 cents, and 100 tokens of text at 60 cents a million.
-    let metrics = told(&gateway, "wav").await;
+    let metrics = metrics_of(&gateway, "wav").await;
     assert!((cents(&metrics) - 1.506).abs() < 0.01, "{metrics}");
 }
 
@@ -50,7 +50,7 @@ async fn speech_whose_events_break_off_is_billed_by_the_sound_that_came() {
     let mut answer = call.json(&body).open().await;
     while let Ok(Some(_)) = answer.chunk().await {}
     // Ten seconds at a fortieth of a cent each.
-    let metrics = told(&gateway, "cut").await;
+    let metrics = metrics_of(&gateway, "cut").await;
     assert!((cents(&metrics) - 0.25).abs() < 0.01, "{metrics}");
     eventually("the budget to have heard of it", || async {
         let shown = gateway.admin().get(&format!("/api-keys/{id}")).await.expect(200).json();
@@ -72,12 +72,12 @@ async fn an_admins_price_of_a_second_of_sound_that_was_made_is_in_force() {
     assert!(shown.contains("\"second_out\""), "{shown}");
     let body = json!({ "model": "own-voice", "input": "a".repeat(400), "voice": "alloy", "response_format": "wav" });
     ask(&gateway, "/v1/audio/speech", "own").provider("@main").json(&body).send().await.expect(200);
-    let metrics = told(&gateway, "own").await;
+    let metrics = metrics_of(&gateway, "own").await;
     assert!((cents(&metrics) - 30.0).abs() < 0.1, "a minute at half a cent a second: {metrics}");
     let factors = json!({ "pricing_adjustments": { "multiplier": { "additional_units": { "second_out": 2 } } } });
     gateway.admin().put("/integrations/main-integration", &factors).await.expect(200);
     ask(&gateway, "/v1/audio/speech", "twice").provider("@main").json(&body).send().await.expect(200);
-    let metrics = told(&gateway, "twice").await;
+    let metrics = metrics_of(&gateway, "twice").await;
     assert!((cents(&metrics) - 60.0).abs() < 0.2, "{metrics}");
 }
 
@@ -98,7 +98,7 @@ async fn a_transcript_that_breaks_off_is_billed_by_the_sound_that_was_heard() {
     let call = ask(&gateway, "/v1/audio/transcriptions", "heard").provider("@main").body(FORM, body);
     let mut answer = call.open().await;
     while let Ok(Some(_)) = answer.chunk().await {}
-    let metrics = told(&gateway, "heard").await;
+    let metrics = metrics_of(&gateway, "heard").await;
     assert!((cents(&metrics) - 0.6).abs() < 1e-6, "a minute: {metrics}");
 }
 
@@ -119,7 +119,7 @@ async fn a_picture_that_breaks_off_behind_a_part_of_it_is_billed_as_drawn() {
     let mut answer = ask(&gateway, "/v1/images/generations", "drawn").provider("@main").json(&body).open().await;
     while let Ok(Some(_)) = answer.chunk().await {}
     // 4,160 tokens at $30 a million.
-    let metrics = told(&gateway, "drawn").await;
+    let metrics = metrics_of(&gateway, "drawn").await;
     assert!((cents(&metrics) - 12.48).abs() < 1e-6, "{metrics}");
 }
 
@@ -134,7 +134,7 @@ async fn vectors_beside_a_picture_are_charged_at_the_price_of_their_own_model() 
     let body = json!({ "model": "gpt-image-2", "prompt": "a cat", "output_format": "svg" });
     ask(&gateway, "/v1/images/generations", "vectors").provider("@main").json(&body).send().await.expect(200);
     // 1,000 tokens at $30, and 1,000 each at $2.50 and $10.
-    let metrics = told(&gateway, "vectors").await;
+    let metrics = metrics_of(&gateway, "vectors").await;
     assert!((cents(&metrics) - 4.25).abs() < 1e-6, "{metrics}");
 }
 
@@ -155,7 +155,7 @@ async fn each_picture_of_a_stream_is_charged_with_its_vectors() {
     let call = ask(&gateway, "/v1/images/generations", "two").provider("@main").json(&body);
     assert_eq!(call.send().await.expect(200).text(), told_events, "it passes as it came");
     // Twice 1,000 tokens at $30, and 1,000 each at $2.50 and $10.
-    let metrics = told(&gateway, "two").await;
+    let metrics = metrics_of(&gateway, "two").await;
     assert!((cents(&metrics) - 8.5).abs() < 1e-6, "{metrics}");
 }
 
@@ -182,7 +182,7 @@ async fn what_a_tool_of_a_response_drew_is_charged_beside_it() {
             json!({ "model": "gpt-4o", "input": "draw", "stream": streams, "tools": [{ "type": "image_generation" }] });
         ask(&gateway, "/v1/responses", trace).provider("@main").json(&body).send().await.expect(200);
         // 1,000 tokens of text at $2.50, pictures of $30 a million, and twice the vectors.
-        let metrics = told(&gateway, trace).await;
+        let metrics = metrics_of(&gateway, trace).await;
         assert!((cents(&metrics) - (0.25 + 3.0 + 2.5)).abs() < 1e-6, "{trace}: {metrics}");
     }
 }

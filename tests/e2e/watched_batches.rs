@@ -35,7 +35,7 @@ fn path(seen: &Seen) -> &str {
     from.map_or(path, |from| &path[from..])
 }
 
-fn told(id: &str, is_done: bool) -> Value {
+fn batch_json(id: &str, is_done: bool) -> Value {
     let file = if is_done { json!(format!("out-{id}")) } else { Value::Null };
     json!({ "id": id, "object": "batch", "status": if is_done { "completed" } else { "in_progress" }, "endpoint": CHAT,
             "input_file_id": "file-in", "output_file_id": file, "error_file_id": null, "model": "gpt-5.5", "created_at": 1 })
@@ -51,12 +51,14 @@ impl Provider {
         let (stands, made) = (Arc::new(Mutex::new(Stands::Running)), AtomicUsize::new(0));
         let now = stands.clone();
         let upstream = Upstream::replying(move |seen| match (seen.method.as_str(), path(seen)) {
-            ("POST", "/batches") => reply::json(200, &told(&format!("batch_{}", made.fetch_add(1, SeqCst)), false)),
+            ("POST", "/batches") => {
+                reply::json(200, &batch_json(&format!("batch_{}", made.fetch_add(1, SeqCst)), false))
+            }
             ("POST", "/chat/completions") => reply::json(200, &used(1)),
             ("GET", path) if path.starts_with("/files/out-") => jsonl(&[line(0), line(1)]),
             ("GET", path) => match (path.strip_prefix("/batches/"), *now.lock()) {
                 (Some(_), Stands::Fails(status)) => reply::error(status, &[]),
-                (Some(id), stands) => reply::json(200, &told(id, matches!(stands, Stands::Done))),
+                (Some(id), stands) => reply::json(200, &batch_json(id, matches!(stands, Stands::Done))),
                 (None, _) => reply::error(404, &[]),
             },
             _ => reply::error(404, &[]),
@@ -107,7 +109,7 @@ async fn spends(gateway: &Gateway, id: &str, tokens: u64) {
 }
 
 /// A metric, once it has this value.
-async fn told_in_metrics(gateway: &Gateway, metric: &str, value: usize) {
+async fn wait_for_metric(gateway: &Gateway, metric: &str, value: usize) {
     let line = format!("{metric} {value}\n");
     eventually(&line, || async { gateway.metrics().await.contains(&line).then_some(()) }).await;
 }
@@ -130,7 +132,7 @@ async fn a_batch_that_nobody_looks_at_is_paid_for_once() {
     let costs = counted(&gateway, &batch, 2).await;
     assert!(costs.values().all(|cost| *cost > 0.0), "{costs:?}");
     spends(&gateway, &id, 2 * own_tokens()).await;
-    told_in_metrics(&gateway, &looks("counted"), 1).await;
+    wait_for_metric(&gateway, &looks("counted"), 1).await;
     let chat = call(&gateway, &config, "POST", "/v1/chat/completions").key(&key).json(&prompt("gpt-5.5", 0));
     chat.send().await.expect(412);
     let seen = provider.asked("/batches/batch_0");
@@ -149,7 +151,7 @@ async fn one_that_somebody_looked_at_is_not_asked_for_again() {
     provider.now(Stands::Done);
     call(&gateway, &config, "GET", &format!("/v1/batches/{batch}")).key(&key).send().await.expect(200);
     counted(&gateway, &batch, 2).await;
-    told_in_metrics(&gateway, &looks("counted"), 1).await;
+    wait_for_metric(&gateway, &looks("counted"), 1).await;
     spends(&gateway, &id, 2 * own_tokens()).await;
     assert_eq!((provider.asked("/batches/batch_0"), provider.asked("/files/out-batch_0/content")), (1, 1));
 }
@@ -164,7 +166,7 @@ async fn one_whose_node_is_killed_is_counted_by_the_next() {
     provider.now(Stands::Done);
     counted(&gateway, &batch, 2).await;
     spends(&gateway, &id, 2 * own_tokens()).await;
-    told_in_metrics(&gateway, &looks("counted"), 1).await;
+    wait_for_metric(&gateway, &looks("counted"), 1).await;
     assert_eq!(provider.asked("/files/out-batch_0/content"), 1);
 }
 
@@ -205,7 +207,7 @@ async fn one_that_its_provider_does_not_know_is_asked_for_four_times() {
     let (gateway, provider) = (Gateway::with(WATCHED).await, Provider::start().await);
     provider.now(Stands::Fails(404));
     gateway.post("/v1/batches").config(&provider.config()).json(&asked()).send().await.expect(200);
-    told_in_metrics(&gateway, &looks("gone"), 1).await;
+    wait_for_metric(&gateway, &looks("gone"), 1).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(provider.asked("/batches/batch_0"), 4);
 }
@@ -220,7 +222,7 @@ async fn a_provider_that_fails_is_asked_less_and_less_and_counted_once_it_is_bac
     assert!((2..=6).contains(&seen), "after 0.1, 0.2, 0.4 and 0.8 s: {seen}");
     provider.now(Stands::Done);
     counted(&gateway, &text(&batch, "id"), 2).await;
-    told_in_metrics(&gateway, &looks("counted"), 1).await;
+    wait_for_metric(&gateway, &looks("counted"), 1).await;
 }
 
 #[tokio::test]
@@ -228,7 +230,7 @@ async fn one_that_does_not_end_is_given_up_after_its_time() {
     let flags = [WATCHED, &["--batch-watch-time", "1s"]].concat();
     let (gateway, provider) = (Gateway::with(&flags).await, Provider::start().await);
     gateway.post("/v1/batches").config(&provider.config()).json(&asked()).send().await.expect(200);
-    told_in_metrics(&gateway, &looks("given_up"), 1).await;
+    wait_for_metric(&gateway, &looks("given_up"), 1).await;
     let seen = provider.asked("/batches/batch_0");
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(provider.asked("/batches/batch_0"), seen);
@@ -247,9 +249,9 @@ async fn so_many_of_a_workspace_are_watched_and_no_more() {
         }
     }
     let unwatched = "gateway_batches_unwatched_total{why=\"full\"}";
-    told_in_metrics(&gateway, unwatched, 0).await;
+    wait_for_metric(&gateway, unwatched, 0).await;
     let last = gateway.post("/v1/batches").config(&config).json(&asked()).send().await.expect(200).json();
-    told_in_metrics(&gateway, unwatched, 1).await;
+    wait_for_metric(&gateway, unwatched, 1).await;
     provider.now(Stands::Done);
     let path = format!("/v1/batches/{}", text(&last, "id"));
     call(&gateway, &config, "GET", &path).send().await.expect(200);
@@ -264,7 +266,7 @@ async fn what_a_key_made_is_counted_though_the_key_is_gone() {
     gateway.admin().delete(&format!("/api-keys/{id}")).await.expect(200);
     provider.now(Stands::Done);
     counted(&gateway, &batch, 2).await;
-    told_in_metrics(&gateway, &looks("counted"), 1).await;
+    wait_for_metric(&gateway, &looks("counted"), 1).await;
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ pub(crate) fn completion(n: usize) -> Value {
 }
 
 /// Requests in all, waiting, answered, failed, and cancelled.
-pub(crate) fn told(counts: [u64; 5], more: Value) -> Vec<u8> {
+pub(crate) fn batch_reply(counts: [u64; 5], more: Value) -> Vec<u8> {
     let [all, pending, good, bad, cancelled] = counts;
     let state = json!({ "num_requests": all, "num_pending": pending, "num_success": good, "num_error": bad,
                         "num_cancelled": cancelled });
@@ -51,14 +51,14 @@ pub(crate) fn grok(until: usize) -> Box<Script> {
         ("GET", "/files/file_1/content") => reply::whole(200, &[], "{}\n{}\n\n{}\n{}"),
         ("DELETE", "/files/file_1") => reply::json(200, &json!({ "id": "file_1", "deleted": true })),
         ("POST", "/chat/completions") => reply::json(200, &completion(9)),
-        ("POST", "/batches") => told([0; 5], json!({})),
-        ("POST", CANCEL) => told([4, 2, 2, 0, 0], json!({ "cancel_time": "2025-11-11" })),
-        ("GET", LOOK) if cancelled => told([4, 0, 2, 1, 1], json!({ "cancel_time": "2025-11-11" })),
-        ("GET", LOOK) if looks >= until => told([4, 0, 2, 2, 0], json!({})),
-        ("GET", LOOK) if looks == 1 => told([0; 5], json!({})),
+        ("POST", "/batches") => batch_reply([0; 5], json!({})),
+        ("POST", CANCEL) => batch_reply([4, 2, 2, 0, 0], json!({ "cancel_time": "2025-11-11" })),
+        ("GET", LOOK) if cancelled => batch_reply([4, 0, 2, 1, 1], json!({ "cancel_time": "2025-11-11" })),
+        ("GET", LOOK) if looks >= until => batch_reply([4, 0, 2, 2, 0], json!({})),
+        ("GET", LOOK) if looks == 1 => batch_reply([0; 5], json!({})),
         // Half of the file was read, and all of that half is done.
-        ("GET", LOOK) if looks == 2 => told([2, 0, 2, 0, 0], json!({})),
-        ("GET", LOOK) => told([4, 2, 2, 0, 0], json!({})),
+        ("GET", LOOK) if looks == 2 => batch_reply([2, 0, 2, 0, 0], json!({})),
+        ("GET", LOOK) => batch_reply([4, 2, 2, 0, 0], json!({})),
         ("GET", RESULTS) => page(&[answered("gw_line_3", 2), refused("line-1", 3, "no such tool")], &json!("p 2")),
         // One that was told before is told again.
         ("GET", target) if *target == format!("{RESULTS}&pagination_token=p%202") => {
@@ -123,7 +123,7 @@ async fn what_xai_cannot_read_fails_the_batch_and_says_why() {
     let more = json!({ "cancel_time": "2025-11-11", "cancel_by_xai_message": why });
     let (plain, more) = (grok(1), Arc::new(more));
     let script: Box<Script> = Box::new(move |seen, looks, cancelled| match below(seen) {
-        LOOK => told([0; 5], (*more).clone()),
+        LOOK => batch_reply([0; 5], (*more).clone()),
         _ => plain(seen, looks, cancelled),
     });
     let provider = FamilyProvider::start(LOOK, script).await;

@@ -6,7 +6,7 @@ use crate::direct_batches::{counted_lines, lines};
 use crate::family_batches::{FamilyProvider, Script, cost};
 use crate::harness::call::Call;
 use crate::harness::{Gateway, Upstream, eventually, reply, with};
-use crate::xai_batches::{GROK, LOOK, RESULTS, answered, below, completion, grok, page, refused, told};
+use crate::xai_batches::{GROK, LOOK, RESULTS, answered, batch_reply, below, completion, grok, page, refused};
 use serde_json::{Value, json};
 
 const OUTPUT: &str = "/v1/files/batch_1.output/content";
@@ -31,7 +31,7 @@ async fn look(gateway: &Gateway, config: &Value) -> Value {
 fn with_results(rows: Vec<Value>) -> Box<Script> {
     let plain = grok(1);
     Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
-        ("GET", LOOK) => told([rows.len() as u64, 0, 0, 0, 0], json!({})),
+        ("GET", LOOK) => batch_reply([rows.len() as u64, 0, 0, 0, 0], json!({})),
         ("GET", "/files/file_1/content") => reply::whole(200, &[], "{}\n".repeat(rows.len())),
         ("GET", RESULTS) => page(&rows, &Value::Null),
         _ => plain(seen, looks, cancelled),
@@ -132,7 +132,7 @@ async fn results_that_come_later_than_their_number_are_counted_later() {
     let gateway = Gateway::start().await;
     let plain = grok(1);
     let script: Box<Script> = Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
-        ("GET", LOOK) => told([4, 0, 4, 0, 0], json!({})),
+        ("GET", LOOK) => batch_reply([4, 0, 4, 0, 0], json!({})),
         ("GET", RESULTS) => {
             let rows: Vec<Value> = (0..4).map(|n| answered(&format!("line-{n}"), n)).collect();
             page(&rows[..if looks < 2 { 2 } else { 4 }], &Value::Null)
@@ -241,7 +241,7 @@ async fn one_whose_time_is_over_has_expired_and_what_was_answered_is_told_and_co
     let gateway = Gateway::start().await;
     let plain = grok(1);
     let script: Box<Script> = Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
-        ("GET", LOOK) => told([4, 3, 1, 0, 0], json!({ "expire_time": "2025-12-11T00:00:00Z" })),
+        ("GET", LOOK) => batch_reply([4, 3, 1, 0, 0], json!({ "expire_time": "2025-12-11T00:00:00Z" })),
         ("GET", RESULTS) => page(&[answered("line-0", 0)], &Value::Null),
         _ => plain(seen, looks, cancelled),
     });
@@ -267,7 +267,7 @@ async fn pages_that_are_too_large_or_elsewhere_are_read_all_the_same() {
     let moved = format!("{}/page?signed=1", crate::clouds::bare(&elsewhere));
     let plain = grok(1);
     let script: Box<Script> = Box::new(move |seen, looks, cancelled| match (seen.method.as_str(), below(seen)) {
-        ("GET", LOOK) => told([4, 0, 2, 0, 0], json!({})),
+        ("GET", LOOK) => batch_reply([4, 0, 2, 0, 0], json!({})),
         ("GET", RESULTS) => {
             b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 70000000\r\n\r\n{".to_vec()
         }

@@ -49,7 +49,7 @@ impl Mailer for SmtpMailer {
             let message = self.message(mail)?;
             match tokio::time::timeout(WHOLE, self.transport.send(message)).await {
                 Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err(told(&error)),
+                Ok(Err(error)) => Err(to_mail_error(&error)),
                 Err(_) => Err(MailError::Failed("the mail server did not take it in time".to_owned())),
             }
         })
@@ -57,7 +57,7 @@ impl Mailer for SmtpMailer {
 }
 
 /// What the server says of a mail may hold addresses, never what signs in.
-fn told(error: &Error) -> MailError {
+fn to_mail_error(error: &Error) -> MailError {
     let why = std::error::Error::source(error).map_or_else(|| error.to_string(), |inner| format!("{error}: {inner}"));
     let why: String = why.chars().take(300).collect();
     if error.is_permanent() { MailError::Refused(why) } else { MailError::Failed(why) }

@@ -159,7 +159,7 @@ impl DeliveryRun<'_> {
 async fn write_row(app: &App, message: &AlertMessage, event: &str, told: &Map<String, Value>) -> Result<(), String> {
     let found = app.directory.get(Kind::Alert, message.org, None, &message.rule.to_string()).await;
     let Some(row) = found.map_err(|e| e.to_string())? else { return Ok(()) };
-    let audit = vec![ChangeOrigin::of_upkeep(app).tell_event(event, &row, told)];
+    let audit = vec![ChangeOrigin::of_upkeep(app).audit_event(event, &row, told)];
     let seen = app.live.snapshot().revision;
     let written = commit(app, seen, |_| Ok(Batch { audit, ..Batch::default() })).await;
     written.map(|_| ()).map_err(|problem| problem.message)

@@ -144,7 +144,7 @@ async fn plot(call: AdminCall, graph: &'static Graph) -> Result<AdminReply, Prob
         let mut points: Vec<Value> = Vec::with_capacity(each.len());
         let mut saved = Stat::default();
         for (span, (stamp, stat)) in buckets.stamps.iter().zip(&each).enumerate() {
-            let mut point = told(graph.point, stat, hidden);
+            let mut point = render_measures(graph.point, stat, hidden);
             point.insert("timestamp".into(), json!(stamp));
             if graph.path == SAVINGS.0 {
                 saved.sums.saved += stat.sums.saved;
@@ -155,7 +155,7 @@ async fn plot(call: AdminCall, graph: &'static Graph) -> Result<AdminReply, Prob
             }
             points.push(Value::Object(point));
         }
-        (Value::Object(told(graph.summary, &all, hidden)), points)
+        (Value::Object(render_measures(graph.summary, &all, hidden)), points)
     };
     Ok(AdminReply::json(json!({
         "object": "analytics-graph",
@@ -166,7 +166,7 @@ async fn plot(call: AdminCall, graph: &'static Graph) -> Result<AdminReply, Prob
     })))
 }
 
-fn told(measures: &[NamedMeasure], stat: &Stat<'_>, hidden: LogFields) -> Map<String, Value> {
+fn render_measures(measures: &[NamedMeasure], stat: &Stat<'_>, hidden: LogFields) -> Map<String, Value> {
     measures.iter().map(|(name, measure)| ((*name).to_owned(), measure.shown(stat, hidden))).collect()
 }
 

@@ -74,7 +74,7 @@ impl DocumentUse<'_> {
 
     fn diff(&self, stored: &StoredRows) -> Result<ConfigurationReport, Problem> {
         let plan = self.plan(stored)?;
-        let mut report = told(&plan, true);
+        let mut report = report_plan(&plan, true);
         for unknown in &plan.unknown {
             if let Assumed::Unknown { name, kind, action } = unknown {
                 report.changes.push(ItemChange::new(action.name(), kind.section, name, Vec::new()));
@@ -97,7 +97,7 @@ impl DocumentUse<'_> {
         for row in &plan.rows {
             self.author.may(row.kind.allow, &row.stored, row.action)?;
         }
-        let mut report = told(&plan, dry_run);
+        let mut report = report_plan(&plan, dry_run);
         if !dry_run {
             let keys = plan.rows.iter().filter_map(|row| {
                 let key = plan.made.get(&row.stored.id)?;
@@ -145,7 +145,7 @@ impl DocumentUse<'_> {
     }
 }
 
-fn told(plan: &DocumentPlan, dry_run: bool) -> ConfigurationReport {
+fn report_plan(plan: &DocumentPlan, dry_run: bool) -> ConfigurationReport {
     let changes = plan
         .rows
         .iter()

@@ -38,10 +38,10 @@ pub(super) fn unmentioned<'s>(
         let kind = kinds::of(&row.kind).filter(|kind| !kind.is_single());
         !mentioned.contains(&row.id) && kind.is_some_and(|kind| manifest.is_told(kind.section))
     });
-    told(left, &names, call)
+    name_rows(left, &names, call)
 }
 
-fn told<'s>(
+fn name_rows<'s>(
     rows: impl Iterator<Item = &'s Stored>,
     names: &DeclaredNames,
     call: &AdminCall,
@@ -90,7 +90,7 @@ pub(super) async fn prune(
     dry_run: bool,
 ) -> Result<Option<ConfigurationReport>, Problem> {
     let mut gone = unmentioned(manifest, stored, call)?;
-    gone.extend(told(along(&gone, stored).into_iter(), &DeclaredNames::of(&stored.rows), call)?);
+    gone.extend(name_rows(along(&gone, stored).into_iter(), &DeclaredNames::of(&stored.rows), call)?);
     gone.sort_by(|a, b| (rank(a.kind), &a.name).cmp(&(rank(b.kind), &b.name)));
     for row in &gone {
         let at = format!("{} {}", row.kind.section, row.name.shown());

@@ -161,7 +161,7 @@ mod tests {
     use crate::resource::declared::secrets::ShownSecret;
     use serde_json::Map;
 
-    fn told(fields: Value, secret: Option<&str>) -> StoredDeclaration {
+    fn declaration(fields: Value, secret: Option<&str>) -> StoredDeclaration {
         let path = vec!["key".to_owned()];
         let shown = secret.map(|plain| ShownSecret { path, plain: plain.to_owned() }).into_iter().collect();
         let Value::Object(fields) = fields else { return StoredDeclaration { fields: Map::new(), shown } };
@@ -170,8 +170,9 @@ mod tests {
 
     #[test]
     fn differences_are_told_where_they_are_and_secrets_are_not() {
-        let before = told(json!({"name": "a", "key": "", "list": [1, {"x": 1}], "gone": true}), Some("old-secret"));
-        let after = told(json!({"name": "a", "key": "", "list": [1, {"x": 2}], "new": "n"}), Some("new-secret"));
+        let before =
+            declaration(json!({"name": "a", "key": "", "list": [1, {"x": 1}], "gone": true}), Some("old-secret"));
+        let after = declaration(json!({"name": "a", "key": "", "list": [1, {"x": 2}], "new": "n"}), Some("new-secret"));
         let changes = differences(Some(&before), &after);
         let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
         assert_eq!(paths, ["gone", "key", "list.1.x", "new"]);

@@ -77,7 +77,7 @@ pub(super) async fn begin(
     let oldest = oldest(app, &signer).await?;
     // First what upkeep finds: a grant that nobody could turn into tokens goes by itself.
     store.begin_grant(&new).await?;
-    let told = told(ticket);
+    let told = audit_details(ticket);
     let decide = |around: &WriteView<'_>| {
         let still = signer::standing(&around.snapshot, signed_by, now);
         let open = still.map(|signer| signer.places(&around.snapshot, &ticket.ask)).unwrap_or_default();
@@ -143,7 +143,7 @@ fn row(app: &App, ticket: &AuthorizeTicket, signer: &Signer, place: WorkspaceId)
 }
 
 /// What the audit trail is told of a grant.
-fn told(ticket: &AuthorizeTicket) -> Map<String, Value> {
+fn audit_details(ticket: &AuthorizeTicket) -> Map<String, Value> {
     let ask = &ticket.ask;
     [("client_id", json!(ask.client_id)), ("server", json!(ask.server)), ("scope", json!(ask.scope))]
         .into_iter()

@@ -1,6 +1,6 @@
 //! A new organisation: itself, its default workspace, its owners, and the one Admin key by which it is run from then on.
 
-use super::known::{guest_key, require_first, told_to_both};
+use super::known::{audit_for_both, guest_key, require_first};
 use super::owners::OwnersEdit;
 
 use crate::change::{Action, WriteView};
@@ -76,7 +76,7 @@ pub(super) async fn make(call: AdminCall) -> Result<AdminReply, Problem> {
         });
         call.promise(|| body.clone());
         done = Some(body);
-        Ok(told_to_both(&call, changes, &told))
+        Ok(audit_for_both(&call, changes, &told))
     };
     let revision = call.commit(seen, decide).await?;
     let body = done.ok_or_else(|| internal("no organisation was made"))?;

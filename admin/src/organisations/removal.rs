@@ -1,7 +1,7 @@
 //! The end of an organisation. It must be empty first: what is left of more than it was made with is named, and nothing is
 //! deleted with it that somebody could miss. What it was made with goes along, and so does what hangs on nothing else.
 
-use super::known::{row, told_to_both};
+use super::known::{audit_for_both, row};
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, conflict};
 use crate::resource::{ResourceRow, pages, tombstone};
@@ -69,7 +69,7 @@ pub(super) async fn delete(call: AdminCall) -> Result<AdminReply, Problem> {
         }
         gone.push((Action::Delete, row.tombstone(call.now)?));
         call.promise(|| json!({}));
-        Ok(told_to_both(&call, gone, &Map::new()))
+        Ok(audit_for_both(&call, gone, &Map::new()))
     };
     let revision = call.commit(seen, decide).await?;
     Ok(AdminReply::json(json!({})).at(revision))

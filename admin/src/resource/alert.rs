@@ -319,7 +319,7 @@ impl Resource for AlertRule {
 }
 
 /// How each stands, put into its view.
-async fn told(rows: &[ResourceRow<AlertRule>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
+async fn render_rules(rows: &[ResourceRow<AlertRule>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
     let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
     let standings = call.app.alerts.alert_standings(&ids).await?;
     let known: HashMap<Uuid, &AlertStanding> = standings.iter().map(|standing| (standing.rule, standing)).collect();
@@ -340,7 +340,7 @@ async fn told(rows: &[ResourceRow<AlertRule>], call: &AdminCall) -> Result<Vec<V
 
 async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<AlertRule>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    let view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
+    let view = render_rules(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     Ok(AdminReply::json(view))
 }
 
@@ -358,6 +358,6 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let mut rows = collect::<AlertRule>(&call, searched::<AlertRule>(&call, Some(shelf))).await?;
     rows.retain(|row| status.is_none_or(|s| row.status == s) && kind.is_none_or(|k| row.doc.kind.name() == k));
     let total = rows.len() as u64;
-    let data = told(paging.cut(&rows), &call).await?;
+    let data = render_rules(paging.cut(&rows), &call).await?;
     Ok(AdminReply::json(AlertRule::listed(total, data)))
 }

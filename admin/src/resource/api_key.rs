@@ -11,7 +11,7 @@ mod scopes;
 pub(super) use scopes::{READ, UPDATE};
 
 use super::limits::{self, AllowedLimits, LimitsEdit, LimitsInput};
-use super::{NewRow, Resource, ResourceRow, Slug, collect, delete, draft, get, searched, told, update, views};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, delete, draft, get, render_rows, searched, update, views};
 use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, WriteView, audit};
@@ -539,7 +539,7 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     if query.search.is_some() && !may_all {
         let mut rows = collect::<ApiKey>(&call, query).await?;
         rows.retain(|row| call.actor.may(LIST[column(row.doc.kind)]));
-        let data = told(paging.cut(&rows), &call).await?;
+        let data = render_rows(paging.cut(&rows), &call).await?;
         return Ok(AdminReply::json(ApiKey::listed(rows.len() as u64, data)));
     }
     let total = if may_all {
@@ -553,7 +553,7 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     }
     if let Some(total) = total {
         let rows = collect::<ApiKey>(&call, query).await?;
-        return Ok(AdminReply::json(ApiKey::listed(total, told(&rows, &call).await?)));
+        return Ok(AdminReply::json(ApiKey::listed(total, render_rows(&rows, &call).await?)));
     }
     let page = call.app.directory.list(&query).await?;
     Ok(AdminReply::json(ApiKey::listed(page.total, views::<ApiKey>(&page.rows, &call).await?)))

@@ -199,7 +199,7 @@ fn chart_values(slug: &str) -> String {
 }
 
 /// A deployment is active while a node of it is heard of, and was synced when one last said which state it serves by.
-fn told(row: &ResourceRow<Deployment>, nodes: &[SeenNode], call: &AdminCall) -> Value {
+fn render_deployment(row: &ResourceRow<Deployment>, nodes: &[SeenNode], call: &AdminCall) -> Value {
     let ours: Vec<&SeenNode> = nodes.iter().filter(|seen| seen.node.deployment == row.slug).collect();
     let live = ours.iter().filter(|seen| seen.is_live()).count();
     let synced: Option<Timestamp> = ours.iter().map(|seen| seen.seen_at).max();
@@ -213,7 +213,7 @@ fn told(row: &ResourceRow<Deployment>, nodes: &[SeenNode], call: &AdminCall) -> 
 async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<Deployment>(&call, None, Action::Read).await?;
     let nodes = call.app.roster.nodes().await?;
-    Ok(AdminReply::json(told(&row, &nodes, &call)))
+    Ok(AdminReply::json(render_deployment(&row, &nodes, &call)))
 }
 
 async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
@@ -225,7 +225,7 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     rows.retain(|row| kind.is_none_or(|kind| row.doc.kind == kind));
     let start = usize::try_from(paging.page.saturating_mul(paging.size)).unwrap_or(usize::MAX);
     let page = rows.iter().skip(start).take(usize::try_from(paging.size).unwrap_or(usize::MAX));
-    let data = page.map(|row| told(row, &nodes, &call)).collect();
+    let data = page.map(|row| render_deployment(row, &nodes, &call)).collect();
     Ok(AdminReply::json(Deployment::listed(rows.len() as u64, data)))
 }
 

@@ -2,9 +2,9 @@
 //! all its workspaces. Compiled before they are stored, so that none is in force that cannot run.
 
 mod declared;
+mod render;
 mod scopes;
 mod secrets;
-mod told;
 mod trial;
 mod usage;
 mod versions;
@@ -24,10 +24,10 @@ use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::snapshot::{Org, WorkspaceEntry};
 use gateway_guardrails::definition::{self, CompileContext};
 use http::Method;
+use render::{render_actions, render_checks};
 use scopes::{CREATE, DELETE, LIST, READ, UPDATE};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use told::{told_actions, told_checks};
 use usage::credentials_of;
 use uuid::Uuid;
 
@@ -165,8 +165,8 @@ impl Resource for GuardrailDocument {
 
     fn view(row: &ResourceRow<Self>, _call: &AdminCall) -> Value {
         let mut view = brief(row);
-        view.insert("checks".into(), told_checks(&row.doc.checks));
-        view.insert("actions".into(), told_actions(&row.doc.actions));
+        view.insert("checks".into(), render_checks(&row.doc.checks));
+        view.insert("actions".into(), render_actions(&row.doc.actions));
         Value::Object(view)
     }
 

@@ -6,7 +6,7 @@ use super::integration::{self, settings};
 use super::policy;
 use super::provider::check_future;
 use super::versions::{VersionWanted, pick, versions};
-use super::{Resource, ResourceRow, locate, told};
+use super::{Resource, ResourceRow, locate, render_rows};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::history;
@@ -123,7 +123,7 @@ async fn views<R: HasHistory>(
     let dated =
         |v: &StoredVersion| Ok(ResourceRow { version: v.version, updated_at: v.created_at, ..as_it_was(row, v)? });
     let rows = of.iter().map(dated).collect::<Result<Vec<ResourceRow<R>>, Problem>>()?;
-    let states = told(&rows, call).await?;
+    let states = render_rows(&rows, call).await?;
     let view = |(version, state): (&StoredVersion, Value)| {
         json!({
             "object": "version",

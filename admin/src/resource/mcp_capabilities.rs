@@ -120,7 +120,7 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let (sync, integration) = (&row.doc.sync, &row.doc.capabilities);
     let accepted = row.doc.pin_definitions.then_some(&row.doc.accepted);
-    told(&call, &ShownOffers { sync, integration, server: None, accepted, since: row.created_at })
+    list_offers(&call, &ShownOffers { sync, integration, server: None, accepted, since: row.created_at })
 }
 
 async fn list_of_server(call: AdminCall) -> Result<AdminReply, Problem> {
@@ -136,10 +136,10 @@ async fn list_of_server(call: AdminCall) -> Result<AdminReply, Problem> {
     let (sync, switches) = (mcp_server::known(&call, &server).await?, switches.unwrap_or_default());
     let own = Some(&server.doc.capabilities);
     let since = server.created_at;
-    told(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, accepted: None, since })
+    list_offers(&call, &ShownOffers { sync: &sync, integration: &switches, server: own, accepted: None, since })
 }
 
-fn told(call: &AdminCall, shown: &ShownOffers<'_>) -> Result<AdminReply, Problem> {
+fn list_offers(call: &AdminCall, shown: &ShownOffers<'_>) -> Result<AdminReply, Problem> {
     let wanted = call.query.text("type").map(|kind| McpKind::parse(kind).ok_or_else(|| bad("type", KINDS)));
     let wanted = wanted.transpose()?;
     let mut counts = Map::new();

@@ -404,11 +404,11 @@ async fn test(call: AdminCall) -> Result<AdminReply, Problem> {
 async fn metadata(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<McpIntegration>(&call, call.query.text("workspace_id"), Action::Read).await?;
     let health = health(&call.app, row.org, row.id).await?;
-    Ok(AdminReply::json(told(&row.doc.sync, health.as_ref())))
+    Ok(AdminReply::json(render_sync(&row.doc.sync, health.as_ref())))
 }
 
 /// What was learnt, and how the server fared when it was asked since.
-pub(super) fn told(sync: &McpSync, health: Option<&McpHealth>) -> Value {
+pub(super) fn render_sync(sync: &McpSync, health: Option<&McpHealth>) -> Value {
     let newer = health.filter(|health| health.checked_at > sync.at);
     let fails = newer.is_some_and(|health| health.failures > 0);
     let status = match &*sync.status {

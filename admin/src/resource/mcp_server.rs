@@ -5,7 +5,7 @@ mod connections;
 mod declared;
 mod members;
 
-use super::mcp_integration::{resync, told};
+use super::mcp_integration::{render_sync, resync};
 use super::server_rows::{self, check_description, slug_of};
 use super::user_access::{self, OpenToUsers};
 use super::{NewRow, Resource, ResourceRow, create, delete, get, locate, mcp_grants, update};
@@ -259,7 +259,7 @@ async fn metadata(call: AdminCall) -> Result<AdminReply, Problem> {
         Some(id) => health(&call.app, row.org, id.0).await?,
         None => None,
     };
-    Ok(AdminReply::json(told(&known(&call, &row).await?, health.as_ref())))
+    Ok(AdminReply::json(render_sync(&known(&call, &row).await?, health.as_ref())))
 }
 
 impl OpenToUsers for McpServer {

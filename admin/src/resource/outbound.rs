@@ -200,7 +200,7 @@ pub(super) fn declare(
     }
     let filled = settings.secret_mappings.iter().map(|mapping| {
         let reference = to.names.name(mapping.secret_reference_id.0);
-        integration::mappings::told(mapping, &reference)
+        integration::mappings::render(mapping, &reference)
     });
     put(fields, "secret_mappings", filled.collect::<Vec<_>>());
     Ok(())

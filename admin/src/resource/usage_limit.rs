@@ -239,7 +239,7 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
     .await?;
     let mut data = Vec::with_capacity(rows.len());
     for row in &rows {
-        data.push(told(&call, row, usage).await?);
+        data.push(render_policy(&call, row, usage).await?);
     }
     Ok(AdminReply::json(UsageLimitPolicy::listed(total, data)))
 }
@@ -247,7 +247,7 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
 async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let usage = wants_usage(&call)?;
     let row = policy::find::<UsageLimitPolicy>(&call).await?;
-    Ok(AdminReply::json(told(&call, &row, usage).await?))
+    Ok(AdminReply::json(render_policy(&call, &row, usage).await?))
 }
 
 fn wants_usage(call: &AdminCall) -> Result<bool, Problem> {
@@ -257,7 +257,7 @@ fn wants_usage(call: &AdminCall) -> Result<bool, Problem> {
 /// The most groups whose use is told with a policy; all of them have a list of their own.
 const MOST_TOLD: u64 = 1000;
 
-async fn told(call: &AdminCall, row: &ResourceRow<UsageLimitPolicy>, usage: bool) -> Result<Value, Problem> {
+async fn render_policy(call: &AdminCall, row: &ResourceRow<UsageLimitPolicy>, usage: bool) -> Result<Value, Problem> {
     let mut view = UsageLimitPolicy::view(row, call);
     if usage {
         let limit = row.doc.budget.limit();

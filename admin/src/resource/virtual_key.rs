@@ -100,7 +100,7 @@ struct VirtualKeyPatch {
 }
 
 async fn views(rows: &[ResourceRow<Provider>], call: &AdminCall) -> Result<Vec<Value>, Problem> {
-    let mut views = super::told(rows, call).await?;
+    let mut views = super::render_rows(rows, call).await?;
     let ids = rows.iter().map(|row| row.doc.integration_id.0).collect();
     let behind = match rows {
         [] => Vec::new(),
@@ -132,7 +132,7 @@ async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     Ok(AdminReply::json(views(&[row], &call).await?.pop().unwrap_or_default()))
 }
 
-fn told(body: &JsonBody) -> Map<String, Value> {
+fn mask_body(body: &JsonBody) -> Map<String, Value> {
     let mut told = body.0.clone();
     settings::blank(&mut told);
     told
@@ -141,7 +141,7 @@ fn told(body: &JsonBody) -> Map<String, Value> {
 async fn create(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let mut body = call.body()?;
-    let told = told(&body);
+    let told = mask_body(&body);
     let home = call.actor.home(&snapshot, body.take_text("workspace_id")?.as_deref())?;
     body.refuse_later("", LATER)?;
     let mut given: NewVirtualKey = body.read()?;
@@ -219,7 +219,7 @@ async fn own(call: &AdminCall, of: &ResourceRow<Provider>) -> Result<Option<Reso
 async fn update(call: AdminCall) -> Result<AdminReply, Problem> {
     let seen = call.snapshot().revision;
     let mut body = call.body()?;
-    let told = told(&body);
+    let told = mask_body(&body);
     let named = body.take_text("workspace_id")?;
     let named = named.as_deref().or_else(|| call.query.text("workspace_id"));
     let row = locate::<Provider>(&call, named, Action::Update).await?;

@@ -8,7 +8,7 @@ use super::limits::{self, AllowedLimits, LimitsEdit, LimitsInput};
 use super::member::{self, member_of};
 use super::organisation::{period, switches};
 use super::provider::slug_of;
-use super::{NewRow, Resource, ResourceRow, Slug, collect, draft, guardrail, locate, searched, told, update};
+use super::{NewRow, Resource, ResourceRow, Slug, collect, draft, guardrail, locate, render_rows, searched, update};
 use crate::actor::Actor;
 use crate::change::{Action, WriteView, audit};
 use crate::input::{Edit, Flag, JsonBody};
@@ -337,14 +337,14 @@ async fn list(call: AdminCall) -> Result<AdminReply, Problem> {
             && part.as_ref().is_none_or(|p| r.name.to_lowercase().contains(p))
             && exact.is_none_or(|e| r.name == e)
     });
-    let data = told(paging.cut(&rows), &call).await?;
+    let data = render_rows(paging.cut(&rows), &call).await?;
     Ok(AdminReply::json(Workspace::listed(rows.len() as u64, data)))
 }
 
 async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     call.query.one_of("name_format", &["plain", "display"])?;
     let row = locate::<Workspace>(&call, None, Action::Read).await?;
-    let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
+    let mut view = render_rows(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     view["users"] = Value::Array(member::views_of(&call, WorkspaceId(row.id)).await?);
     Ok(AdminReply::json(view))
 }

@@ -93,7 +93,7 @@ impl SchemaAttribute {
         find(self.parts, name)
     }
 
-    fn told(&self) -> Value {
+    fn render(&self) -> Value {
         let mutability = match self.mutability {
             Mutability::ReadWrite => "readWrite",
             Mutability::ReadOnly => "readOnly",
@@ -119,7 +119,7 @@ impl SchemaAttribute {
             "uniqueness": if self.is_unique { "server" } else { "none" },
         });
         if !self.parts.is_empty() {
-            told["subAttributes"] = self.parts.iter().map(Self::told).collect();
+            told["subAttributes"] = self.parts.iter().map(Self::render).collect();
         }
         if !self.choices.is_empty() {
             told["canonicalValues"] = json!(self.choices);
@@ -155,13 +155,13 @@ pub(super) struct ScimSchema {
 }
 
 impl ScimSchema {
-    pub(super) fn told(&self, location: &str) -> Value {
+    pub(super) fn render(&self, location: &str) -> Value {
         json!({
             "schemas": ["urn:ietf:params:scim:schemas:core:2.0:Schema"],
             "id": self.id,
             "name": self.name,
             "description": self.about,
-            "attributes": self.attributes.iter().map(SchemaAttribute::told).collect::<Vec<_>>(),
+            "attributes": self.attributes.iter().map(SchemaAttribute::render).collect::<Vec<_>>(),
             "meta": {"resourceType": "Schema", "location": location},
         })
     }
@@ -338,7 +338,7 @@ impl ResourceType {
         json!({"type": "object", "properties": fields, "required": required})
     }
 
-    pub(super) fn told(&self, base: &str) -> Value {
+    pub(super) fn render(&self, base: &str) -> Value {
         let extensions = self.extensions.iter().map(|schema| json!({"schema": schema.id, "required": false}));
         let name = self.core.name;
         json!({

@@ -61,12 +61,12 @@ fn listed(resources: &[Value]) -> AdminReply {
 
 fn all_types(call: &AdminCall) -> Vec<Value> {
     let base = base(call);
-    [&USERS, &GROUPS].iter().map(|of| of.told(&base)).collect()
+    [&USERS, &GROUPS].iter().map(|of| of.render(&base)).collect()
 }
 
 fn all_schemas(call: &AdminCall) -> Vec<Value> {
     let base = base(call);
-    [&USER, &ENTERPRISE, &GROUP].iter().map(|schema| schema.told(&format!("{base}/Schemas/{}", schema.id))).collect()
+    [&USER, &ENTERPRISE, &GROUP].iter().map(|schema| schema.render(&format!("{base}/Schemas/{}", schema.id))).collect()
 }
 
 fn named(all: Vec<Value>, call: &AdminCall, noun: &str) -> Result<AdminReply, Problem> {

@@ -95,7 +95,7 @@ fn members(call: &AdminCall, group: &str) -> Vec<Uuid> {
 }
 
 /// A body as the audit trail keeps it.
-fn told(body: &Map<String, Value>) -> Map<String, Value> {
+fn mask_body(body: &Map<String, Value>) -> Map<String, Value> {
     let secret = |name: &str| name.to_ascii_lowercase().ends_with("password");
     let mut told = body.clone();
     for (name, value) in &mut told {
@@ -135,8 +135,8 @@ impl ScimWritten for User {
     type Profile = Profile;
     const IS_LONG: bool = false;
 
-    fn told(body: &Map<String, Value>) -> Map<String, Value> {
-        told(body)
+    fn mask_body(body: &Map<String, Value>) -> Map<String, Value> {
+        mask_body(body)
     }
 
     fn profile(fields: Map<String, Value>, _: DirectoryBounds) -> Result<Profile, Problem> {

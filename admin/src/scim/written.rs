@@ -26,7 +26,7 @@ pub(super) trait ScimWritten: ScimListed {
     const IS_LONG: bool;
 
     /// A body as the audit trail keeps it.
-    fn told(body: &Map<String, Value>) -> Map<String, Value> {
+    fn mask_body(body: &Map<String, Value>) -> Map<String, Value> {
         body.clone()
     }
     fn profile(fields: Map<String, Value>, bounds: DirectoryBounds) -> Result<Self::Profile, Problem>;
@@ -60,7 +60,7 @@ pub(super) async fn create<R: ScimWritten>(call: AdminCall) -> Result<AdminReply
     let seen = call.snapshot().revision;
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
     let body = JsonBody::parse(&call.bytes)?;
-    let told = R::told(&body.0);
+    let told = R::mask_body(&body.0);
     let profile = R::profile(document::read(body.0, R::TYPE)?, call.app.quotas.directory)?;
     let row = R::made(profile, &call);
     let decide = |around: &WriteView<'_>| {
@@ -88,7 +88,7 @@ pub(super) async fn replace<R: ScimWritten>(call: AdminCall) -> Result<AdminRepl
     one::<R>(&call).await?;
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
     let body = JsonBody::parse(&call.bytes)?;
-    let told = R::told(&body.0);
+    let told = R::mask_body(&body.0);
     let fields = document::read(body.0, R::TYPE)?;
     let bounds = call.app.quotas.directory;
     let done = R::change(&call, &told, &|_| R::profile(fields.clone(), bounds)).await?;
@@ -99,7 +99,7 @@ pub(super) async fn change<R: ScimWritten>(call: AdminCall) -> Result<AdminReply
     one::<R>(&call).await?;
     let selection = AttributeSelection::read(&call.query, R::TYPE)?;
     let body = JsonBody::parse(&call.bytes)?;
-    let told = R::told(&body.0);
+    let told = R::mask_body(&body.0);
     let changes = patch::read(body, R::TYPE)?;
     let bounds = call.app.quotas.directory;
     let next = |row: &ResourceRow<R>| {

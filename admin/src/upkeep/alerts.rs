@@ -25,7 +25,7 @@ pub async fn alert(app: &App, alert: &Alert<'_>) -> Result<Option<Value>, String
     let found = app.directory.get(kind, org, None, &id.to_string()).await.map_err(|e| e.to_string())?;
     let Some(row) = found else { return Ok(None) };
     let event = if alert.exhausted { "budget_exhausted" } else { "budget_threshold_reached" };
-    let audit = vec![ChangeOrigin::of_upkeep(app).tell_event(event, &row, alert.told)];
+    let audit = vec![ChangeOrigin::of_upkeep(app).audit_event(event, &row, alert.told)];
     let written = commit(app, snapshot.revision, |_| Ok(Batch { audit, ..Batch::default() })).await;
     written.map_err(|problem| problem.message)?;
     Ok(Some(json!({

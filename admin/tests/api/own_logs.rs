@@ -3,7 +3,7 @@
 use crate::harness::{House, now};
 use serde_json::{Value, json};
 
-fn told(trace: &str, span: &str) -> Value {
+fn log_body(trace: &str, span: &str) -> Value {
     json!({
         "request": {
             "url": "https://api.openai.com/v1/chat/completions?api_key=key-of-the-address&stream=true",
@@ -30,7 +30,7 @@ async fn graph(house: &House, name: &str) -> Value {
 #[tokio::test]
 async fn a_call_that_is_told_of_is_a_record_like_any_other() {
     let house = House::new().await;
-    let made = house.as_service().post("/logs", told("t", "s")).await.expect(200);
+    let made = house.as_service().post("/logs", log_body("t", "s")).await.expect(200);
     let id = made["ids"][0].as_str().expect("an id");
     let shown = house.as_service().get(&format!("/logs/{id}")).await.expect(200);
     let metrics = &shown["metrics"];
@@ -63,18 +63,19 @@ async fn a_call_that_is_told_of_is_a_record_like_any_other() {
 #[tokio::test]
 async fn a_span_that_is_told_of_again_is_the_same_record() {
     let house = House::new().await;
-    let first = house.as_service().post("/logs", told("t", "s")).await.expect(200)["ids"].clone();
+    let first = house.as_service().post("/logs", log_body("t", "s")).await.expect(200)["ids"].clone();
     crate::harness::pass_seconds(7_200);
     // Another node, another day perhaps, and beside others.
     let other = house.beside().await;
-    let again = other.as_service().post("/logs", json!([told("t", "s"), told("t", "u"), told("t", "u")])).await;
+    let again =
+        other.as_service().post("/logs", json!([log_body("t", "s"), log_body("t", "u"), log_body("t", "u")])).await;
     let again = again.expect(200)["ids"].clone();
     assert_eq!((&again[0], &again[1]), (&first[0], &again[2]));
     assert!(again[1] != first[0]);
     assert_eq!(graph(&house, "requests").await["total"], 2);
     // A record without a span is one of its own each time, and so is the same span in another workspace.
     let bare = || {
-        let mut bare = told("t", "");
+        let mut bare = log_body("t", "");
         bare["metadata"] = json!({"trace_id": "t"});
         bare
     };
@@ -83,7 +84,7 @@ async fn a_span_that_is_told_of_again_is_the_same_record() {
     let elsewhere = house.workspace("elsewhere").await;
     let fields = json!({"scopes": ["logs.write", "completions.write"], "workspace_id": elsewhere});
     let (_, far) = house.key("workspace/service", fields).await;
-    let made = house.with(&far).post("/logs", told("t", "s")).await.expect(200)["ids"].clone();
+    let made = house.with(&far).post("/logs", log_body("t", "s")).await.expect(200)["ids"].clone();
     assert!(made[0] != first[0]);
     let hidden = house.as_service().get(&format!("/logs/{}", made[0].as_str().expect("an id"))).await;
     hidden.refused(404, "AB08");
@@ -93,7 +94,7 @@ async fn a_span_that_is_told_of_again_is_the_same_record() {
 async fn what_is_wrong_is_named_and_nothing_of_it_is_kept() {
     let house = House::new().await;
     let with = |pointer: &str, value: Value| {
-        let mut body = told("t", "s");
+        let mut body = log_body("t", "s");
         let (at, name) = pointer.rsplit_once('/').expect("a pointer");
         body.pointer_mut(at).expect("there")[name] = value;
         body
@@ -115,23 +116,23 @@ async fn what_is_wrong_is_named_and_nothing_of_it_is_kept() {
         (with("/metadata/team", json!("x".repeat(129))), "metadata value of `team`"),
         (with("/metadata/team", json!(7)), "metadata value of `team` must be a string"),
         (json!({"request": {"url": "/x", "body": {}}}), "response"),
-        (json!([told("a", "b"), with("/response/status", json!(600))]), "[1].response.status"),
+        (json!([log_body("a", "b"), with("/response/status", json!(600))]), "[1].response.status"),
     ] {
         let said = house.as_service().post("/logs", body).await.refused(400, "AB01");
         assert!(said.contains(says), "{says}: {said}");
     }
-    let many: Vec<Value> = (0..101).map(|n| told("t", &n.to_string())).collect();
+    let many: Vec<Value> = (0..101).map(|n| log_body("t", &n.to_string())).collect();
     let said = house.as_service().post("/logs", json!(many)).await.refused(400, "AB01");
     assert!(said.contains("at most 100"), "{said}");
     assert_eq!(graph(&house, "requests").await["total"], 0);
     for scopes in [json!(["logs.write"]), json!(["completions.write"])] {
         let (_, key) = house.key("workspace/service", json!({"scopes": scopes})).await;
-        house.with(&key).post("/logs", told("t", "s")).await.refused(403, "AB03");
+        house.with(&key).post("/logs", log_body("t", "s")).await.refused(403, "AB03");
     }
-    house.as_admin().post("/logs", told("t", "s")).await.refused(403, "AB03");
+    house.as_admin().post("/logs", log_body("t", "s")).await.refused(403, "AB03");
     // The organisation keeps no messages.
     house.as_admin().put("/admin/organisation", json!({"debug_log": false})).await.expect(200);
-    let made = house.as_service().post("/logs", told("t", "quiet")).await.expect(200);
+    let made = house.as_service().post("/logs", log_body("t", "quiet")).await.expect(200);
     let shown = house.as_service().get(&format!("/logs/{}", made["ids"][0].as_str().expect("an id"))).await.expect(200);
     assert_eq!((&shown["request"]["body"], &shown["request"]["headers"]), (&json!({}), &json!({})));
 }

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(tools: &[(&str, &str)]) -> McpSync {
+    fn sync_of(tools: &[(&str, &str)]) -> McpSync {
         let items = tools.iter().map(|(name, text)| json!({"name": name, "description": text})).collect();
         McpSync { status: "ok".into(), items: [("tool".to_owned(), items)].into(), ..McpSync::default() }
     }
@@ -207,24 +207,24 @@ mod tests {
     #[test]
     fn what_is_new_is_off_where_that_is_wanted() {
         let mut one = integration(NewCapabilities::Disabled, false);
-        one.learn(told(&[("a", "1")]), true);
+        one.learn(sync_of(&[("a", "1")]), true);
         assert!(one.capabilities.allows("tool", "a"));
-        one.learn(told(&[("a", "1"), ("b", "1")]), false);
+        one.learn(sync_of(&[("a", "1"), ("b", "1")]), false);
         assert!(one.capabilities.allows("tool", "a") && !one.capabilities.allows("tool", "b"));
         one.capabilities.set("tool", "b".into(), true);
-        one.learn(told(&[("a", "1")]), false);
-        one.learn(told(&[("a", "1"), ("b", "1")]), false);
+        one.learn(sync_of(&[("a", "1")]), false);
+        one.learn(sync_of(&[("a", "1"), ("b", "1")]), false);
         assert!(one.capabilities.allows("tool", "b"), "somebody has switched it on");
         let mut other = integration(NewCapabilities::Enabled, false);
-        other.learn(told(&[("a", "1")]), false);
+        other.learn(sync_of(&[("a", "1")]), false);
         assert!(other.capabilities.allows("tool", "a") && other.capabilities.count() == 0);
     }
 
     #[test]
     fn tools_are_held_to_what_was_accepted_where_that_is_wanted() {
         let mut one = integration(NewCapabilities::Enabled, true);
-        assert!(one.learn(told(&[("a", "1")]), true).is_empty());
-        assert_eq!(one.learn(told(&[("a", "2"), ("b", "1")]), false), BTreeSet::from(["a".to_owned()]));
+        assert!(one.learn(sync_of(&[("a", "1")]), true).is_empty());
+        assert_eq!(one.learn(sync_of(&[("a", "2"), ("b", "1")]), false), BTreeSet::from(["a".to_owned()]));
         one.pin_definitions = false;
         assert!(one.pin().is_empty() && one.accepted.0.is_empty());
         one.pin_definitions = true;
@@ -241,7 +241,7 @@ mod tests {
         assert!(one.meet(opened("2026-07-28"), "403".into()) && one.sync.status == "failed");
         assert!(!one.meet(opened("2026-07-28"), "403".into()) && !one.meet(None, "away".into()));
         assert_eq!(one.sync.protocol_version.as_deref(), Some("2026-07-28"));
-        one.learn(McpSync { at: Some(Timestamp(1)), ..told(&[("a", "1")]) }, false);
+        one.learn(McpSync { at: Some(Timestamp(1)), ..sync_of(&[("a", "1")]) }, false);
         assert!(one.meet(opened("2025-11-25"), "403".into()) && one.sync.status == "stale");
         assert!(one.sync.items.contains_key("tool"), "what it offered stays");
     }

@@ -98,7 +98,7 @@ impl IdentityForwarding {
         }
     }
 
-    pub fn tells(&self, claim: &str) -> bool {
+    pub fn forwards(&self, claim: &str) -> bool {
         claim == "sub" || self.include_claims.is_empty() || self.include_claims.iter().any(|told| told == claim)
     }
 }
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(one(IdentityMethod::JwtHeader, Some("x-who")).header(), "x-who");
         assert_eq!(one(IdentityMethod::Bearer, Some("x-who")).header(), "authorization");
         let told = one(IdentityMethod::ClaimsHeader, None);
-        assert!(told.tells("sub") && told.tells("email") && !told.tells("name"));
-        assert!(IdentityForwarding { include_claims: Vec::new(), ..told }.tells("name"));
+        assert!(told.forwards("sub") && told.forwards("email") && !told.forwards("name"));
+        assert!(IdentityForwarding { include_claims: Vec::new(), ..told }.forwards("name"));
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl ClaimRule {
     }
 }
 
-fn told(verdict: bool, explanation: &str) -> CheckOutcome {
+fn outcome_of(verdict: bool, explanation: &str) -> CheckOutcome {
     CheckOutcome::new(verdict, json!({"verdict": verdict, "explanation": explanation}))
 }
 
@@ -234,37 +234,37 @@ impl Jwt {
         let now = case.now.secs();
         let time = |key: &str| claims.get(key).and_then(|v| v.as_i64().or_else(|| v.as_f64().map(|f| f as i64)));
         if claims.contains_key("exp") && time("exp").is_none_or(|exp| now > exp.saturating_add(self.tolerance_secs)) {
-            return told(false, "The token is over");
+            return outcome_of(false, "The token is over");
         }
         if claims.contains_key("nbf") && time("nbf").is_none_or(|nbf| now < nbf.saturating_sub(self.tolerance_secs)) {
-            return told(false, "The token is not good yet");
+            return outcome_of(false, "The token is not good yet");
         }
-        let Some(issued) = time("iat") else { return told(false, "The token does not tell when it was issued") };
+        let Some(issued) = time("iat") else { return outcome_of(false, "The token does not tell when it was issued") };
         if issued > now.saturating_add(self.tolerance_secs) {
-            return told(false, "The token was issued in the future");
+            return outcome_of(false, "The token was issued in the future");
         }
         if now.saturating_sub(issued) > self.max_age_secs.saturating_add(self.tolerance_secs) {
-            return told(false, "The token is too old");
+            return outcome_of(false, "The token is too old");
         }
         if let Some(missing) = self.required.iter().find(|c| !claims.contains_key(c.as_str())) {
-            return told(false, &format!("The token lacks the claim `{missing}`"));
+            return outcome_of(false, &format!("The token lacks the claim `{missing}`"));
         }
         if let Some(rule) = self.claims.iter().find(|r| !r.is_met(claims)) {
-            return told(false, &format!("The claim `{}` of the token does not fit", rule.claim));
+            return outcome_of(false, &format!("The claim `{}` of the token does not fit", rule.claim));
         }
         if !self.alike.is_empty() {
             let head = head_of(token).unwrap_or_default();
             if let Some(key) = self.alike.iter().find(|k| head.get(*k).is_none() || head.get(*k) != claims.get(*k)) {
-                return told(false, &format!("The token's head and claims differ in `{key}`"));
+                return outcome_of(false, &format!("The token's head and claims differ in `{key}`"));
             }
         }
-        told(true, "The token is good")
+        outcome_of(true, "The token is good")
     }
 
     fn with_set(&self, case: &Case<'_>, token: &str, set: &JwkSet) -> Option<CheckOutcome> {
         match self.verify(token, set) {
             Verified::Claims(claims) => Some(self.judged(case, token, &claims)),
-            Verified::Bad(why) => Some(told(false, why)),
+            Verified::Bad(why) => Some(outcome_of(false, why)),
             Verified::NoKey => None,
         }
     }
@@ -285,7 +285,7 @@ impl Jwt {
                 claims.entry("iat").or_insert_with(|| Value::from(case.now.secs()));
                 self.judged(case, token, &claims)
             }
-            Some(_) => told(false, "The token is not active"),
+            Some(_) => outcome_of(false, "The token is not active"),
         }
     }
 }
@@ -305,16 +305,16 @@ fn head_of(token: &str) -> Option<Map<String, Value>> {
 
 impl Judge for Jwt {
     fn judge(&self, case: &Case<'_>) -> JudgeStep {
-        let Some(token) = self.token(case) else { return told(false, "There is no token").into() };
+        let Some(token) = self.token(case) else { return outcome_of(false, "There is no token").into() };
         match &self.issuer {
             Issuer::Keys(set) => {
                 let outcome = self.with_set(case, token, set);
-                outcome.unwrap_or_else(|| told(false, "The token's key is not in the set")).into()
+                outcome.unwrap_or_else(|| outcome_of(false, "The token's key is not in the set")).into()
             }
             Issuer::Published { uri, max_age_secs } => {
                 // What cannot be read needs no key set.
                 if jsonwebtoken::decode_header(token).is_err() {
-                    return told(false, "The token cannot be read").into();
+                    return outcome_of(false, "The token cannot be read").into();
                 }
                 JudgeStep::Ask(vec![CheckQuery::KeySet { uri: uri.clone(), max_age_secs: *max_age_secs, fresh: false }])
             }
@@ -338,12 +338,12 @@ impl Judge for Jwt {
 
     fn read(&self, case: &Case<'_>, answers: &[CheckReply]) -> JudgeStep {
         let (Some(token), Some(answer)) = (self.token(case), answers.last()) else {
-            return told(false, "There is no token").into();
+            return outcome_of(false, "There is no token").into();
         };
         let (uri, max_age_secs) = match &self.issuer {
             Issuer::Introspection(_) => return self.introspected(case, token, answer).into(),
             Issuer::Published { uri, max_age_secs } => (uri.clone(), *max_age_secs),
-            Issuer::Keys(_) => return told(false, "There is no token").into(),
+            Issuer::Keys(_) => return outcome_of(false, "There is no token").into(),
         };
         let set = match answer {
             CheckReply::Reply { status: 200, body } => serde_json::from_slice::<JwkSet>(body).ok(),
@@ -354,7 +354,7 @@ impl Judge for Jwt {
             Some(outcome) => outcome.into(),
             // The issuer may have a key that is newer than the set that was held.
             None if answers.len() == 1 => JudgeStep::Ask(vec![CheckQuery::KeySet { uri, max_age_secs, fresh: true }]),
-            None => told(false, "The token's key is not in the set").into(),
+            None => outcome_of(false, "The token's key is not in the set").into(),
         }
     }
 }

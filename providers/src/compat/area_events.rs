@@ -9,7 +9,7 @@ use crate::failure::{self, ProviderError};
 use crate::length::PassingSound;
 use crate::passthrough::{EventVerdict, Grammar, Passthrough, ReplyStreamState};
 use crate::sse::{self, Framer};
-use crate::wire::usage::{OpenAiUsage, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost};
 use crate::wire::{JsonStr, read, speaks};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -46,10 +46,10 @@ impl AreaEvent<'_> {
         match operation {
             Operation::ImagesGenerate | Operation::ImagesEdit | Operation::ImagesVary => {
                 let pictured = pictured(usage, 1, &text(&self.quality), &text(&self.size));
-                told(slug, vectors::charged(slug, pictured, self.svg_usage))
+                filter_reported_cost(slug, vectors::charged(slug, pictured, self.svg_usage))
             }
-            Operation::Speech => told(slug, usage.and_then(|usage| usage.of_speech())),
-            _ => told(slug, usage.and_then(|usage| usage.split())),
+            Operation::Speech => filter_reported_cost(slug, usage.and_then(|usage| usage.of_speech())),
+            _ => filter_reported_cost(slug, usage.and_then(|usage| usage.split())),
         }
     }
 
@@ -236,7 +236,7 @@ impl StreamTranslator for SpokenBytes {
         Bytes::new()
     }
 
-    fn tells_errors(&self) -> bool {
+    fn has_error_events(&self) -> bool {
         false
     }
 

@@ -7,7 +7,7 @@ use crate::failure::{self, ProviderError};
 use crate::passthrough::{EventVerdict, Grammar, ReplyStreamState};
 use crate::sse;
 use crate::tokens::StreamedText;
-use crate::wire::usage::{OpenAiUsage, served, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost, served};
 use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation};
@@ -143,7 +143,7 @@ impl ChunkGrammar {
         }
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-        let usage = served(chunk.service_tier.map(RawValue::get), told(self.slug, usage));
+        let usage = served(chunk.service_tier.map(RawValue::get), filter_reported_cost(self.slug, usage));
         seen.usage = usage.or(seen.usage);
         match chunk.choices.as_deref() {
             Some([]) if usage.is_some() && self.hide_usage => EventVerdict::Hide,

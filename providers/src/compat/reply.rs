@@ -8,7 +8,7 @@ use crate::edit;
 use crate::failure::{self, ProviderError};
 use crate::translate::{self, EventError};
 use crate::wire::members::{MemberCursor, UsualKey};
-use crate::wire::usage::{OpenAiUsage, served, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost, served};
 use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::usage::{PictureSize, UsageDetail};
@@ -110,7 +110,7 @@ pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<
         Some(reply) => reply,
         None => thorough_reply(slug, call.operation, body)?,
     };
-    let usage = if is_free(slug, call.operation) { Some(free()) } else { told(slug, reply.usage) };
+    let usage = if is_free(slug, call.operation) { Some(free()) } else { filter_reported_cost(slug, reply.usage) };
     Ok(Reply { usage, ..reply })
 }
 

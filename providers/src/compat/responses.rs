@@ -6,7 +6,7 @@ use crate::adapter::{Failure, Progress};
 use crate::failure::{self, ProviderError};
 use crate::passthrough::{EventVerdict, Grammar, ReplyStreamState};
 use crate::sse;
-use crate::wire::usage::{OpenAiUsage, served, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost, served};
 use crate::wire::{JsonStr, read, speaks};
 use bytes::Bytes;
 use gateway_domain::{Dialect, Operation, Usage};
@@ -65,7 +65,7 @@ struct ResponsesStreamItem<'a> {
 /// What the response of this event used, with what its tool drew.
 fn used(slug: &str, response: &ResponsesObject<'_>, event: &[u8]) -> Option<Usage> {
     let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-    let usage = served(response.service_tier.map(RawValue::get), told(slug, usage));
+    let usage = served(response.service_tier.map(RawValue::get), filter_reported_cost(slug, usage));
     if usage.is_none() || !DrawnBeside::may_be_in(event) {
         return usage;
     }

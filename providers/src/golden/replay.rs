@@ -45,11 +45,11 @@ pub(super) fn stream(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes, nam
 
 /// What a translator tells of texts in its events is what is read in them, and it tells of nearly all.
 pub(super) fn texts_are_told(adapter: &dyn Adapter, call: &Call<'_>, answer: &Bytes, name: &str) {
-    told(adapter, call, [answer.clone()], name);
-    told(adapter, call, (0..answer.len()).map(|i| answer.slice(i..=i)), name);
+    check_texts(adapter, call, [answer.clone()], name);
+    check_texts(adapter, call, (0..answer.len()).map(|i| answer.slice(i..=i)), name);
 }
 
-fn told(adapter: &dyn Adapter, call: &Call<'_>, chunks: impl IntoIterator<Item = Bytes>, name: &str) {
+fn check_texts(adapter: &dyn Adapter, call: &Call<'_>, chunks: impl IntoIterator<Item = Bytes>, name: &str) {
     let Some(mut tap) = Tap::new(call.operation) else { return };
     let (mut stream, mut plain, mut told) = (adapter.stream(call), 0, 0);
     for chunk in chunks {
@@ -62,7 +62,7 @@ fn told(adapter: &dyn Adapter, call: &Call<'_>, chunks: impl IntoIterator<Item =
             plain += usize::from(read.is_piece_of_text());
             let (here, later) = places.split_at(places.iter().take_while(|place| place.event.start == at).count());
             places = later;
-            match (!here.is_empty()).then(|| tap.told(&out, here)) {
+            match (!here.is_empty()).then(|| tap.read_places(&out, here)) {
                 None => {}
                 Some(Some(TappedItem::Text(heard))) => {
                     assert!(read.is_piece_of_text(), "{name}: {read:?}");

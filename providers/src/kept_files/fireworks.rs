@@ -84,7 +84,7 @@ impl KeptFiles for FireworksFiles {
         call(CloudService::Control, Method::GET, path)
     }
 
-    fn told(&self, file: &Value) -> Option<ToldFile> {
+    fn parse_file(&self, file: &Value) -> Option<ToldFile> {
         let name = file["name"].as_str()?;
         Some(ToldFile {
             id: name.rsplit('/').next()?.to_owned(),

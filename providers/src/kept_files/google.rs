@@ -77,7 +77,7 @@ impl KeptFiles for GoogleFiles {
         call(CloudService::Api, Method::GET, format!("{FILES}?pageSize=100{next}"))
     }
 
-    fn told(&self, file: &Value) -> Option<ToldFile> {
+    fn parse_file(&self, file: &Value) -> Option<ToldFile> {
         let time = |name: &str| file[name].as_str().and_then(|at| at.parse::<Timestamp>().ok()).map(Timestamp::secs);
         let size = &file["sizeBytes"];
         Some(ToldFile {

@@ -35,7 +35,7 @@ impl BatchFacts {
 }
 
 /// What a client calls it: the last part of the provider's name.
-pub fn told_id(native: &str) -> &str {
+pub fn public_id(native: &str) -> &str {
     native.rsplit('/').next().unwrap_or(native)
 }
 
@@ -103,7 +103,7 @@ pub fn facts(batch: &Value) -> BatchFacts {
     let inner = &batch["metadata"];
     let time = |names: &[&str]| names.iter().find_map(|name| seconds(&batch[*name]).or_else(|| seconds(&inner[*name])));
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let last = |value: &Value| value.as_str().map(|name| told_id(name).to_owned());
+    let last = |value: &Value| value.as_str().map(|name| public_id(name).to_owned());
     let uri = |config: &str, inner: &str| text(&batch[config][inner]["s3Uri"]);
     let gcs = || text(&batch["outputConfig"]["gcsDestination"]["outputUriPrefix"]);
     let is_invoked = batch["modelInvocationType"] == "InvokeModel";
@@ -176,7 +176,7 @@ mod tests {
             ("bedrock", "abcdefgh1234"),
             ("anthropic", "msgbatch_1"),
         ] {
-            assert_eq!(native_id(slug, &place, told_id(native)).as_deref(), Some(native));
+            assert_eq!(native_id(slug, &place, public_id(native)).as_deref(), Some(native));
         }
         for bad in ["", "a/b", "..", "a%2Fb", "a?b", &"a".repeat(129)] {
             assert_eq!(native_id("bedrock", &place, bad), None, "{bad}");

@@ -192,7 +192,7 @@ impl StreamTranslator for SpokenSamples {
         Bytes::new()
     }
 
-    fn tells_errors(&self) -> bool {
+    fn has_error_events(&self) -> bool {
         false
     }
 

@@ -153,7 +153,7 @@ impl NativeShape for Hearer {
         };
         let answer: Value = serde_json::from_slice(body).map_err(|_| unreadable())?;
         let found = (self.found)(&answer).ok_or_else(unreadable)?;
-        Ok(told(call, found))
+        Ok(render_transcript(call, found))
     }
 
     fn media(&self, call: &Call<'_>) -> Option<&'static str> {
@@ -166,7 +166,7 @@ impl NativeShape for Hearer {
 }
 
 /// A transcript in the format that was asked for.
-pub(crate) fn told(call: &Call<'_>, found: HeardSound) -> Reply {
+pub(crate) fn render_transcript(call: &Call<'_>, found: HeardSound) -> Reply {
     let HeardSound { text, language, seconds, segments, words, usage } = found;
     let usage = usage.or_else(|| seconds.map(crate::compat::sound::seconds)).or_else(|| heard(call));
     let format = format_of(call);

@@ -104,11 +104,11 @@ impl NativeShape for MistralSpeech {
     }
 
     fn stream(&self, slug: &'static str, _call: &Call<'_>) -> Option<Box<dyn StreamTranslator>> {
-        Some(Box::new(MappedStream::new(slug, told)))
+        Some(Box::new(MappedStream::new(slug, map_event)))
     }
 }
 
-fn told(event: &Value) -> MappedEvent {
+fn map_event(event: &Value) -> MappedEvent {
     match event["type"].as_str().unwrap_or_default() {
         "speech.audio.delta" => MappedEvent {
             told: Some(json!({ "type": "speech.audio.delta", "audio": event["audio_data"] })),

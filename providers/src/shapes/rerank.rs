@@ -3,10 +3,10 @@
 //! documents are put back from what it sent.
 
 mod ask;
-mod told;
+mod scores;
 
 pub(crate) use ask::RerankAsk;
-pub(crate) use told::{Scored, render, search_units, unreadable};
+pub(crate) use scores::{Scored, render, search_units, unreadable};
 
 use super::object::Object;
 use super::{NativeShape, in_path, refused};

@@ -7,7 +7,7 @@ use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::compat::sound::{format_of, seconds};
 use crate::convert::asked::refused;
 use crate::failure;
-use crate::shapes::{HeardSound, told};
+use crate::shapes::{HeardSound, render_transcript};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -100,7 +100,7 @@ pub(super) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     }
     let billed = length(&answer["metadata"]["totalBilledDuration"]);
     let language = results.iter().find_map(|result| result["languageCode"].as_str());
-    Ok(told(
+    Ok(render_transcript(
         call,
         HeardSound {
             text: text.trim().to_owned(),

@@ -8,7 +8,7 @@ mod oracle;
 mod shown;
 mod usual;
 
-pub(crate) use billed::{served, told};
+pub(crate) use billed::{filter_reported_cost, served};
 pub(crate) use cohere::CohereUsage;
 pub(crate) use oracle::OracleUsage;
 pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};

@@ -23,7 +23,7 @@ struct Results {
 
 impl Halt {
     /// What lines are told that were not answered.
-    pub(super) const fn told(self) -> (&'static str, &'static str) {
+    pub(super) const fn line_error(self) -> (&'static str, &'static str) {
         match self {
             Self::Cancelled => ("batch_cancelled", "The batch was cancelled before this line was answered."),
             Self::Expired => ("batch_expired", "The batch was over before this line was answered."),
@@ -135,7 +135,7 @@ impl BatchRun {
         while let Some(line) = reader.next().await? {
             let asked = line.read().ok().filter(|_| !done.done.contains(&line.number));
             if let Some(asked) = asked {
-                let told = unanswered(&line_id(self.id(), line.number), &asked.custom_id, halt.told());
+                let told = unanswered(&line_id(self.id(), line.number), &asked.custom_id, halt.line_error());
                 self.put(batch, &mut results.bad, &told.to_string()).await?;
                 count += 1;
             }

@@ -103,7 +103,8 @@ impl BatchRun {
             self.note_progress().await?;
         }
         let id = self.made(batch, sender).await?;
-        let found: NativeBatch = self.told(sender, Method::GET, format!("/v1/batches/{id}"), &Value::Null).await?;
+        let found: NativeBatch =
+            self.request_json(sender, Method::GET, format!("/v1/batches/{id}"), &Value::Null).await?;
         if found.status().has_ended() {
             return self.collect(batch, sender, found).await;
         }
@@ -112,7 +113,7 @@ impl BatchRun {
         }
         if self.goes_on(&id, found.status() == BatchStatus::Finalizing).await? {
             let _: NativeBatch =
-                self.told(sender, Method::POST, format!("/v1/batches/{id}/cancel"), &json!({})).await?;
+                self.request_json(sender, Method::POST, format!("/v1/batches/{id}/cancel"), &json!({})).await?;
             self.native.cancelled = true;
             self.note_progress().await?;
         }
@@ -167,7 +168,7 @@ impl BatchRun {
         let mut found = None;
         if batch.provider_job.is_some() {
             let list: NativeList =
-                self.told(sender, Method::GET, "/v1/batches?limit=100".to_owned(), &Value::Null).await?;
+                self.request_json(sender, Method::GET, "/v1/batches?limit=100".to_owned(), &Value::Null).await?;
             found = list.data.into_iter().find(|made| native::is_of(made, &own));
         }
         let made = match found {
@@ -251,7 +252,7 @@ impl BatchRun {
         Ok((models, bytes))
     }
 
-    async fn told<T: DeserializeOwned>(
+    async fn request_json<T: DeserializeOwned>(
         &self,
         sender: &LineSender,
         method: Method,

@@ -1,7 +1,7 @@
 //! The life of one request to an agent: whether it may be asked, what goes up, and what of the answer the client sees.
 
 use super::ids::AgentIds;
-use super::message::{AgentAsked, AgentWay, told};
+use super::message::{AgentAsked, AgentWay, protocol_error};
 use super::served::AgentServed;
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
@@ -147,20 +147,23 @@ impl AgentTurn<'_, '_> {
         let speaks = self.served.upstream.endpoints.iter().any(|one| one.version == version);
         let is_known = self.served.upstream.card.is_some();
         if !speaks && (is_known || !["0.3", "1.0"].contains(&version)) {
-            return Err(told(-32009, format!("The agent does not speak version {version} of the protocol")));
+            return Err(protocol_error(-32009, format!("The agent does not speak version {version} of the protocol")));
         }
-        let method = asked.method.ok_or_else(|| told(-32601, "Method not found"))?;
+        let method = asked.method.ok_or_else(|| protocol_error(-32601, "Method not found"))?;
         self.check_capabilities(method, &asked.params)?;
         let ids = AgentIds::of(&*self.parts.calls.ids, self.served, version);
         if ids.is_some() && method == A2aMethod::ListTasks {
-            return Err(told(-32004, "Tasks cannot be listed: the agent does not know its callers one from another"));
+            return Err(protocol_error(
+                -32004,
+                "Tasks cannot be listed: the agent does not know its callers one from another",
+            ));
         }
         let of_path = match &asked.way {
             AgentWay::Rest(rest) => rest.task.clone(),
             AgentWay::JsonRpc { .. } => None,
         };
         let Some(ids) = ids else { return Ok(AdmittedAsk { method, params: asked.params.clone(), task: of_path }) };
-        let unknown = || told(-32001, "Task not found");
+        let unknown = || protocol_error(-32001, "Task not found");
         let own = method.names_task_by_id(version == UNNAMED);
         let params = ids.params(&asked.params, own).ok_or_else(unknown)?;
         let task =
@@ -170,21 +173,21 @@ impl AgentTurn<'_, '_> {
 
     fn check_capabilities(&self, method: A2aMethod, params: &str) -> Result<(), RpcError> {
         if method.streams() && !self.served.allows("streaming") {
-            return Err(told(-32004, "Streaming is not open at this agent"));
+            return Err(protocol_error(-32004, "Streaming is not open at this agent"));
         }
         if method == A2aMethod::GetExtendedCard && !self.served.allows("extended_agent_card") {
-            return Err(told(-32007, "No extended card is open at this agent"));
+            return Err(protocol_error(-32007, "No extended card is open at this agent"));
         }
         let pushes = method.pushes();
         let hooks = if pushes || method.sends() { webhooks(params) } else { Vec::new() };
         if (pushes || !hooks.is_empty()) && !self.served.allows("push_notifications") {
-            return Err(told(-32003, "Push notifications are not open at this agent"));
+            return Err(protocol_error(-32003, "Push notifications are not open at this agent"));
         }
         // The agent calls these, and nobody may have it call what the gateway would not.
         for hook in hooks {
             let place = if hook.contains('#') { Some(hook.as_str()) } else { hook.split('?').next() };
             check_custom_host(place.unwrap_or_default(), &self.parts.state.settings.trusted)
-                .map_err(|rule| told(-32602, format!("Invalid params: the address of the webhook {rule}")))?;
+                .map_err(|rule| protocol_error(-32602, format!("Invalid params: the address of the webhook {rule}")))?;
         }
         Ok(())
     }
@@ -339,7 +342,8 @@ impl AgentTurn<'_, '_> {
     pub(super) fn seen(&self, asked: &AgentAsked, method: Option<A2aMethod>, result: &str) -> Result<String, RpcError> {
         if method == Some(A2aMethod::GetExtendedCard) {
             let base = self.parts.state.settings.public_url.as_deref();
-            let base = base.ok_or_else(|| told(-32007, "Cards need --public-url, the gateway's own address"))?;
+            let base =
+                base.ok_or_else(|| protocol_error(-32007, "Cards need --public-url, the gateway's own address"))?;
             let card = serde_json::from_str(result).unwrap_or_default();
             return Ok(public_card(&self.served.agent, &self.served.upstream, &card, base).to_string());
         }

@@ -46,7 +46,7 @@ const REASONS: &[(i64, u16, &str, &str)] = &[
 ];
 
 /// An error of the protocol, which is told with 200 in JSON-RPC.
-pub(super) fn told(code: i64, message: impl Into<std::borrow::Cow<'static, str>>) -> RpcError {
+pub(super) fn protocol_error(code: i64, message: impl Into<std::borrow::Cow<'static, str>>) -> RpcError {
     let reason = REASONS.iter().find(|reason| reason.0 == code).map(|reason| reason.3);
     let info = |reason| json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "a2a-protocol.org"}]);
     let error = RpcError::new(200, code, message);
@@ -60,7 +60,7 @@ pub(super) fn read(route: &AgentRoute, bytes: &[u8], version: &AgentVersion) -> 
             let text = match RpcBody::parse(bytes).map_err(|error| bad(RpcError { status: 200, ..error }))? {
                 RpcBody::One(text) => text,
                 RpcBody::Batch(_) => {
-                    return Err(bad(told(-32600, "Invalid Request: agents take one message at a time")));
+                    return Err(bad(protocol_error(-32600, "Invalid Request: agents take one message at a time")));
                 }
             };
             match RpcMessage::parse(text) {
@@ -70,18 +70,20 @@ pub(super) fn read(route: &AgentRoute, bytes: &[u8], version: &AgentVersion) -> 
                     params: envelope.raw("params").unwrap_or("{}").to_owned(),
                     way: AgentWay::JsonRpc { target: target.clone(), id: Some(id), envelope: text.to_owned() },
                 }),
-                Ok(_) => Err(bad(told(-32600, "Invalid Request: a request with an id is expected"))),
+                Ok(_) => Err(bad(protocol_error(-32600, "Invalid Request: a request with an id is expected"))),
                 Err(wrong) => Err(Box::new(BadAsk { error: RpcError { status: 200, ..wrong.error }, id: wrong.id })),
             }
         }
         AgentRoute::Rest(rest) => {
-            let text = std::str::from_utf8(bytes).map_err(|_| bad(told(-32700, "the body is not UTF-8")))?.trim();
+            let text =
+                std::str::from_utf8(bytes).map_err(|_| bad(protocol_error(-32700, "the body is not UTF-8")))?.trim();
             let params = if text.is_empty() { "{}" } else { text };
-            RawObject::parse(params).map_err(|why| bad(told(-32700, format!("the body cannot be read: {why}"))))?;
+            RawObject::parse(params)
+                .map_err(|why| bad(protocol_error(-32700, format!("the body cannot be read: {why}"))))?;
             let (params, method) = (params.to_owned(), Some(rest.method));
             Ok(AgentAsked { method, version: version.clone(), params, way: AgentWay::Rest(rest.clone()) })
         }
-        AgentRoute::Card => Err(bad(told(-32600, "Invalid Request"))),
+        AgentRoute::Card => Err(bad(protocol_error(-32600, "Invalid Request"))),
     }
 }
 
@@ -166,12 +168,12 @@ mod tests {
         let body = br#"{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"id":"t"}}"#;
         let asked = read(&route, body, &version).expect("a request");
         assert_eq!((asked.method, asked.params.as_str()), (Some(A2aMethod::GetTask), r#"{"id":"t"}"#));
-        let failed = asked.failed(&told(-32001, "Task not found"));
+        let failed = asked.failed(&protocol_error(-32001, "Task not found"));
         assert_eq!(failed.status, 200);
         assert!(failed.body.contains(r#""id":7"#) && failed.body.contains("TASK_NOT_FOUND"), "{}", failed.body);
-        let failed = rest_error(&told(-32001, "Task not found"));
+        let failed = rest_error(&protocol_error(-32001, "Task not found"));
         assert!(failed.status == 404 && failed.body.contains(r#""status":"NOT_FOUND""#), "{}", failed.body);
-        assert_eq!(rest_error(&told(-32602, "bad")).status, 400);
+        assert_eq!(rest_error(&protocol_error(-32602, "bad")).status, 400);
         assert_eq!(read(&route, b"[{}]", &version).expect_err("a batch").error.code, -32600);
         assert_eq!(read(&route, b"{", &version).expect_err("no JSON").error.status, 200);
     }

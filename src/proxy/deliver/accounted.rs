@@ -58,8 +58,8 @@ impl StreamTranslator for Accounted {
         self.translator.ending()
     }
 
-    fn tells_errors(&self) -> bool {
-        self.translator.tells_errors()
+    fn has_error_events(&self) -> bool {
+        self.translator.has_error_events()
     }
 
     fn said_chars(&self) -> u64 {

@@ -130,12 +130,12 @@ pub(crate) fn fault_head(
     let mut head = plain_fault_head(names, fault);
     let limits = info.limits.tighter(fault.limits());
     mark(names, &mut head, GatewayResponseHeaders { request, info: Some(info), limits });
-    edit(&mut head, |headers| tell_line(headers, request, fault));
+    edit(&mut head, |headers| set_line_retry_after(headers, request, fault));
     head
 }
 
 /// Tells a line of a batch, which waits for as long as that, when a budget begins anew.
-fn tell_line(headers: &mut HeaderMap, request: &Request, fault: &Fault) {
+fn set_line_retry_after(headers: &mut HeaderMap, request: &Request, fault: &Fault) {
     if let (Some(at), true) = (fault.anew_at(), request.caller.tenant.line.is_some()) {
         let wait = at.micros().saturating_sub(request.now().micros()).max(0) / 1_000_000;
         headers.insert(header::RETRY_AFTER, HeaderValue::from(wait + 1));
@@ -167,7 +167,7 @@ pub(crate) fn refusal(names: &ReplyNames, fault: &Fault, dialect: Dialect, reque
     let mut head = plain_fault_head(names, fault);
     if let Some(request) = request {
         mark(names, &mut head, GatewayResponseHeaders { request, info: None, limits: fault.limits() });
-        edit(&mut head, |headers| tell_line(headers, request, fault));
+        edit(&mut head, |headers| set_line_retry_after(headers, request, fault));
     }
     SmallAnswer { head, body: fault.body(dialect).into() }
 }

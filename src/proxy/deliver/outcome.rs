@@ -165,7 +165,7 @@ impl Outcome {
     }
 
     /// Whether a circuit breaker counts this: what the gateway itself refused says nothing of the target.
-    pub(crate) fn tells_of_health(&self) -> bool {
+    pub(crate) fn is_health_signal(&self) -> bool {
         use FaultKind::{TimedOut, Unreachable, UpstreamBroken, UpstreamSilent};
         match self {
             Self::Fault(fault) => {
@@ -310,9 +310,9 @@ mod tests {
             (FaultKind::BadBody, false),
             (FaultKind::SlowClient, false),
         ] {
-            assert_eq!(Outcome::Fault(Fault::new(kind, "x")).tells_of_health(), tells, "{kind:?}");
+            assert_eq!(Outcome::Fault(Fault::new(kind, "x")).is_health_signal(), tells, "{kind:?}");
         }
         let whole = WholeAnswer::made("{}".to_owned());
-        assert!(Outcome::Whole(Box::new(whole)).tells_of_health());
+        assert!(Outcome::Whole(Box::new(whole)).is_health_signal());
     }
 }

@@ -137,7 +137,7 @@ impl TranslatedSource {
     }
 
     fn abort(&mut self, failure: &Failure) -> Close {
-        if !self.translator.tells_errors() {
+        if !self.translator.has_error_events() {
             return self.cut(&failure.message);
         }
         self.aborted = true;
@@ -178,7 +178,9 @@ impl Source for TranslatedSource {
         }
         match self.finish() {
             Ok(tail) => Close::Clean(tail),
-            Err(_) if !self.translator.tells_errors() => self.cut("The provider's stream ended before it was complete"),
+            Err(_) if !self.translator.has_error_events() => {
+                self.cut("The provider's stream ended before it was complete")
+            }
             Err(tail) => Close::InBand(self.cut_short(tail)),
         }
     }

@@ -15,7 +15,7 @@ use crate::proxy::watch_row::MadeBatch;
 use gateway_domain::path::decoded;
 use gateway_domain::{Fault, FaultKind, Operation};
 use gateway_providers::kept_files::{FileOwner, kept_files, owner};
-use gateway_providers::native_batches::direct::{BatchFacts, facts, list, listed, native_id, told_id};
+use gateway_providers::native_batches::direct::{BatchFacts, facts, list, listed, native_id, public_id};
 use gateway_providers::native_batches::{
     BatchPlace, NativeBatches, NativeStanding, NativeState, NewBatchAsk, ToldBatches,
 };
@@ -170,7 +170,7 @@ impl<'a> DirectBatches<'a> {
             return Err(Fault::new(FaultKind::Refused, why).on("input_file_id").into());
         };
         let lines = self.lines_of(&input).await;
-        let told = self.services.told(creation, self.family.most_told()).await?;
+        let told = self.services.fetch(creation, self.family.most_told()).await?;
         let standing = self.family.standing(&told).filter(|made| !made.id.is_empty());
         let untold = || Fault::new(FaultKind::UpstreamBroken, format!("{slug} made a batch and told no id"));
         let standing = standing.ok_or_else(untold)?;
@@ -229,7 +229,7 @@ impl<'a> DirectBatches<'a> {
     /// Finds a batch by the name that the provider told when it was made.
     pub(super) async fn find_native(&self, native: &str) -> Result<FoundBatch, DirectStop> {
         let call = ServiceCall::of_batch(self.family.look(native)).ok_or_else(own_objects::unknown)?;
-        let told = match self.services.told(call, self.family.most_told()).await {
+        let told = match self.services.fetch(call, self.family.most_told()).await {
             Err(DirectStop::Told(said)) if said.status == 404 => return Err(own_objects::unknown().into()),
             told => told?,
         };
@@ -258,7 +258,7 @@ impl<'a> DirectBatches<'a> {
         if !found.standing.state.has_ended() {
             let call =
                 ServiceCall::of_batch(self.family.cancel(&found.standing.id)).ok_or_else(own_objects::unknown)?;
-            self.services.told(call, self.family.most_told()).await?;
+            self.services.fetch(call, self.family.most_told()).await?;
         }
         match self.find(id).await {
             Err(DirectStop::Refused(fault)) if fault.status() == 404 && self.family.forgets_cancelled() => {
@@ -279,13 +279,13 @@ impl<'a> DirectBatches<'a> {
                 let why = format!("Lists of {slug} need the settings that say where its batches are");
                 return Err(Fault::new(FaultKind::Refused, why).into());
             };
-            let body = self.services.told(call, self.family.most_told().max(8 << 20)).await?;
+            let body = self.services.fetch(call, self.family.most_told().max(8 << 20)).await?;
             let (batches, next) = listed(slug, &body, number).unwrap_or_default();
             for batch in self.own(batches).await? {
                 let Some(found) = self.read(batch.to_string().as_bytes()).await? else { continue };
                 let is_first = !std::mem::replace(&mut is_past, true);
                 if is_first {
-                    is_past = after.as_deref() == Some(told_id(&found.standing.id));
+                    is_past = after.as_deref() == Some(public_id(&found.standing.id));
                 } else if data.len() < most {
                     data.push(self.shown(&found));
                 } else {
@@ -306,7 +306,7 @@ impl<'a> DirectBatches<'a> {
     async fn own(&self, mut batches: Vec<Value>) -> Result<Vec<Value>, Fault> {
         let id = |batch: &Value| {
             let standing = self.family.standing(batch.to_string().as_bytes());
-            standing.map(|standing| told_id(&standing.id).to_owned()).unwrap_or_default()
+            standing.map(|standing| public_id(&standing.id).to_owned()).unwrap_or_default()
         };
         let ids: Vec<String> = batches.iter().map(id).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -320,7 +320,7 @@ impl<'a> DirectBatches<'a> {
     /// The batch in OpenAI's form.
     pub(super) fn shown(&self, found: &FoundBatch) -> Value {
         let FoundBatch { standing, facts, made, files } = found;
-        let id = told_id(&standing.id);
+        let id = public_id(&standing.id);
         let input = made.as_ref().map(|made| made.input.clone()).filter(|input| !input.is_empty());
         let input = input.or_else(|| facts.input.clone());
         let input = match (bucket_store(self.slug()), self.asked.1.binds) {

@@ -38,7 +38,7 @@ impl<'a> FamilyFiles<'a> {
     /// A call without bytes of a file. One text for all that is not there.
     pub(super) async fn ask(&self, call: BatchCall) -> Result<Bytes, DirectStop> {
         let call = ServiceCall::of_batch(call).ok_or_else(own_objects::unknown)?;
-        match self.services.told(call, MOST_TOLD).await {
+        match self.services.fetch(call, MOST_TOLD).await {
             Err(DirectStop::Told(said)) if said.status == 404 => Err(own_objects::unknown().into()),
             told => told,
         }
@@ -54,7 +54,7 @@ impl<'a> FamilyFiles<'a> {
         self.permit(id)?;
         let told = self.ask(self.family.look(&self.place, id)).await?;
         let told: Value = serde_json::from_slice(&told).unwrap_or_default();
-        Ok(self.family.told(&told).ok_or_else(own_objects::unknown)?)
+        Ok(self.family.parse_file(&told).ok_or_else(own_objects::unknown)?)
     }
 
     pub(super) fn shown(&self, file: &ToldFile) -> Value {

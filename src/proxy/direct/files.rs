@@ -91,7 +91,7 @@ impl<'a> Files<'a> {
         for _ in 0..MOST_PAGES {
             let path = self.store.list_path(&self.bucket, &workspace, page.as_deref());
             let call = ServiceCall::bare(CloudService::Storage, Method::GET, path);
-            let body = self.services.told(call, MOST_PAGE).await?;
+            let body = self.services.fetch(call, MOST_PAGE).await?;
             let told = self
                 .store
                 .listed(&self.bucket, &workspace, &body)

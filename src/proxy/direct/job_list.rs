@@ -18,7 +18,7 @@ pub(super) async fn listed(services: &Services<'_>) -> Result<Value, DirectStop>
     let mut pages = JobPages::of(services.slug(), &call)?;
     loop {
         let page = ServiceCall::bare(CloudService::Control, Method::GET, pages.path()?);
-        pages.read(&services.told(page, MOST_PAGE).await?).map_err(said)?;
+        pages.read(&services.fetch(page, MOST_PAGE).await?).map_err(said)?;
         if let Some(own) = services.own_among(&pages.fresh_ids()).await? {
             pages.keep_fresh(|id| own.contains(id));
         }

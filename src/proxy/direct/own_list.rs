@@ -29,7 +29,7 @@ pub(super) async fn listed(
     let query = request.ask.route.query.as_deref().unwrap_or_default();
     let mut pages = ListPages::of(ListAsk { slug, root, query, is_anthropics })?;
     loop {
-        let body = services.told(page(services, root, &pages), MOST_PAGE).await?;
+        let body = services.fetch(page(services, root, &pages), MOST_PAGE).await?;
         let body = if is_anthropics { body } else { in_openais_form(services, body)? };
         pages.read(&body).map_err(|UnreadableList(why)| {
             let why = format!("The list that {slug} answers with {why}, and cannot be shown in part (isolate_objects)");

@@ -20,7 +20,7 @@ pub(super) async fn opened(
 ) -> Result<DirectAnswer<'static>, DirectStop> {
     let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
     let get = |path: String| ServiceCall::bare(CloudService::Api, Method::GET, path);
-    let told = services.told(get(format!("/batches/{id}")), MOST_TOLD).await?;
+    let told = services.fetch(get(format!("/batches/{id}")), MOST_TOLD).await?;
     let batch = passed_batches(&told).into_iter().next().ok_or_else(own_objects::unknown)?;
     let file = batch["output_file_id"].as_str().filter(|file| !file.is_empty());
     let file = file.ok_or_else(|| bad("batch_id", "has no output, or none yet"))?;

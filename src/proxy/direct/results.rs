@@ -15,7 +15,7 @@ use crate::upstream::http1::{LineError, Response, ResponseLines};
 use ahash::AHashSet;
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};
-use gateway_providers::native_batches::direct::told_id;
+use gateway_providers::native_batches::direct::public_id;
 use gateway_providers::native_batches::{BatchCall, LineEnd, NativeLine, NativeState, OtherAnswer, ToldBatches};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ impl<'a> BatchReader<'a> {
         // What a call asks for in a form lines ask for in JSON, and answers are alike.
         let endpoint = if found.endpoint() == IMAGE_EDITS { IMAGES } else { found.endpoint() };
         let route = route_of(endpoint).ok_or_else(unknown)?;
-        let (told_model, batch) = (found.model().map(str::to_owned), told_id(&found.standing.id).to_owned());
+        let (told_model, batch) = (found.model().map(str::to_owned), public_id(&found.standing.id).to_owned());
         // Lines that pass as they are say themselves what they ask for.
         let model = told_model.clone().filter(|_| !self.services.relays);
         let may_lack = found.standing.state != NativeState::Completed;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use gateway_domain::cloud::CloudService;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation};
 use gateway_providers::native_batches::{BatchBody, BatchCall};
-use gateway_providers::stored_files::told_in_xml;
+use gateway_providers::stored_files::xml_error_message;
 use gateway_providers::{Adapter as _, BodyPieces, Call, Endpoint, ProviderRequest, Raw};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::json;
@@ -134,7 +134,7 @@ impl<'a> Services<'a> {
     }
 
     /// All of a small answer.
-    pub(super) async fn told(&self, call: ServiceCall, most: usize) -> Result<Bytes, DirectStop> {
+    pub(super) async fn fetch(&self, call: ServiceCall, most: usize) -> Result<Bytes, DirectStop> {
         let response = self.open(call).await?;
         Ok(self.whole_of(response, most).await?)
     }
@@ -248,7 +248,7 @@ impl<'a> Services<'a> {
 
     /// A refusal as clients of OpenAI's read it. Stores speak XML.
     fn said(&self, status: u16, headers: &HeaderMap, body: &Bytes) -> DirectStop {
-        let body = match told_in_xml(body) {
+        let body = match xml_error_message(body) {
             Some(message) if self.slug() == "bedrock" => json!({ "message": message }).to_string().into(),
             Some(message) => json!({ "error": { "code": status, "message": message } }).to_string().into(),
             None => body.clone(),

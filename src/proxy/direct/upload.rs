@@ -71,7 +71,7 @@ async fn send(
     let length = usize::try_from(spool.bytes).unwrap_or(usize::MAX) + front.len() + back.len();
     let source = Box::new(spool.source((front, back)));
     call.body = ServiceBody::Streamed(StreamedBody { source, length });
-    services.told(call, MOST_TOLD).await.map(drop)
+    services.fetch(call, MOST_TOLD).await.map(drop)
 }
 
 /// Keeps a file at a family that has files as objects of its own kind; nothing stays of one that did not arrive whole.

@@ -57,7 +57,7 @@ pub(crate) async fn look(calls: &CallParts, asked: (&Request, &Routing), native:
 async fn passed(services: &Services<'_>, native: &str) -> Result<FoundBatch, DirectStop> {
     let id: String = form_urlencoded::byte_serialize(native.as_bytes()).collect();
     let call = ServiceCall::bare(CloudService::Api, Method::GET, format!("/batches/{id}"));
-    let told = services.told(call, MOST_TOLD).await?;
+    let told = services.fetch(call, MOST_TOLD).await?;
     let batch = passed_batches(&told).into_iter().next();
     let found = batch.and_then(|batch| FoundBatch::passed(OPENAI_BATCHES, &batch));
     found.ok_or_else(|| Fault::new(FaultKind::UpstreamBroken, "The provider tells of no batch").into())

@@ -334,7 +334,7 @@ impl Tries for TargetTries<'_, '_, '_> {
             None => judged::softened(outcome, self.attempt),
             Some(guarded) => Box::pin(self.turn.judge_answer(guarded, self.resolved, outcome, self.attempt)).await?,
         };
-        Ok(judged::told_ahead(judged, self.resolved, self.turn.gate.request, self.attempt))
+        Ok(judged::prepend_hook_results(judged, self.resolved, self.turn.gate.request, self.attempt))
     }
 
     async fn pause(&mut self, unwanted: Outcome, wait: Duration) -> Result<(), ClientLeft> {

@@ -377,7 +377,7 @@ fn is_events(answer: &WholeAnswer) -> bool {
 }
 
 /// What the client of a stream that asks for extras is told of its request before anything else.
-pub(super) fn told_ahead(
+pub(super) fn prepend_hook_results(
     outcome: Outcome,
     resolved: &ResolvedTarget<'_>,
     request: &Request,

@@ -297,7 +297,7 @@ impl ResponseReader<'_> {
                 Some(piece) => unpacker.push(piece),
                 None => unpacker.finish(),
             };
-            whole.extend_from_slice(&more.map_err(|why| broken(why.told()))?);
+            whole.extend_from_slice(&more.map_err(|why| broken(why.describe()))?);
             if whole.len() > most {
                 return Err(broken(&format!("The provider's answer is larger than {most} bytes")));
             }

@@ -32,7 +32,7 @@ impl Gateway {
             || own_objects::asked(&request).is_some()
         {
             let told = json!({ "request": asked(&request), "served_by": "gateway" });
-            return self.tell_explained(session, &request, told).await;
+            return self.send_explanation(session, &request, told).await;
         }
         let read = match request.ask.prompt {
             None => {
@@ -56,12 +56,12 @@ impl Gateway {
             Err(fault) => return self.refuse(session, ctx, Refused::of(fault, request)).await,
         };
         match explanation(&self.calls, &mut request, &routing).await {
-            Ok(told) => self.tell_explained(session, &request, told).await,
+            Ok(told) => self.send_explanation(session, &request, told).await,
             Err(fault) => self.refuse(session, ctx, Refused::of(fault, request)).await,
         }
     }
 
-    async fn tell_explained(&self, session: &mut Session, request: &Request, told: Value) -> pingora::Result<bool> {
+    async fn send_explanation(&self, session: &mut Session, request: &Request, told: Value) -> pingora::Result<bool> {
         answer_early(session, json_answer(&self.names, request, told.to_string().into())).await.map(|()| true)
     }
 }

@@ -44,7 +44,7 @@ impl McpBreakers {
     }
 
     pub(in crate::proxy) fn note(&self, upstream: &OutboundUpstream, failed: bool, now: Instant) {
-        self.told(key(upstream), failed, now);
+        self.record(key(upstream), failed, now);
     }
 
     fn left(&self, key: BrokenKey, now: Instant) -> Option<Duration> {
@@ -54,7 +54,7 @@ impl McpBreakers {
     }
 
     /// After its rest one more failure is enough for another.
-    fn told(&self, key: BrokenKey, failed: bool, now: Instant) {
+    fn record(&self, key: BrokenKey, failed: bool, now: Instant) {
         let mut rows = self.0.lock();
         if !failed {
             rows.remove(&key);
@@ -84,21 +84,21 @@ mod tests {
         let (breakers, start) = (McpBreakers::default(), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         for _ in 0..4 {
-            breakers.told(key(1), true, at(0));
+            breakers.record(key(1), true, at(0));
         }
-        breakers.told(key(1), false, at(0));
+        breakers.record(key(1), false, at(0));
         for _ in 0..4 {
-            breakers.told(key(1), true, at(1));
+            breakers.record(key(1), true, at(1));
         }
         assert_eq!(breakers.left(key(1), at(1)), None, "a success between them begins the count anew");
-        breakers.told(key(1), true, at(1));
+        breakers.record(key(1), true, at(1));
         assert_eq!(breakers.left(key(1), at(1)), Some(REST));
         assert_eq!(breakers.left(key(1), at(30)), Some(Duration::from_secs(1)));
         assert_eq!(breakers.left(BrokenKey { revision: 2, ..key(1) }, at(2)), None, "one that was changed is asked");
         assert_eq!((breakers.left(key(2), at(2)), breakers.left(key(1), at(31))), (None, None));
-        breakers.told(key(1), true, at(31));
+        breakers.record(key(1), true, at(31));
         assert_eq!(breakers.left(key(1), at(31)), Some(REST), "asked in vain once more");
-        breakers.told(key(1), false, at(70));
+        breakers.record(key(1), false, at(70));
         assert!(breakers.0.lock().is_empty(), "nothing is kept of who does well");
     }
 
@@ -106,10 +106,10 @@ mod tests {
     fn what_is_kept_of_failures_is_bounded() {
         let (breakers, start) = (McpBreakers::default(), Instant::now());
         for n in 0..MOST as u128 + 10 {
-            breakers.told(key(n), true, start);
+            breakers.record(key(n), true, start);
         }
         assert_eq!(breakers.0.lock().len(), MOST);
-        breakers.told(key(u128::MAX), true, start + REST);
+        breakers.record(key(u128::MAX), true, start + REST);
         assert_eq!(breakers.0.lock().len(), 1, "what is over makes room");
     }
 }

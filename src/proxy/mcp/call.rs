@@ -583,6 +583,6 @@ fn arguments(asked: &McpAsked<'_>) -> usize {
 }
 
 /// The response that a whole answer holds, or what is told where it holds none.
-fn told(text: &str, id: &RpcId) -> Result<String, LastMessage> {
+fn parse_response(text: &str, id: &RpcId) -> Result<String, LastMessage> {
     response_of(text, id).ok_or_else(|| unreadable(id))
 }

@@ -27,15 +27,15 @@ pub(super) fn identify(
 ) -> Result<(), Fault> {
     let principal = served.principal.as_str().into();
     for target in &mut served.targets {
-        let Some(told) = told(parts, headers, tenant, (&target.upstream, NOUN))? else { continue };
-        target.identity = Some(told);
+        let Some(header) = caller_header(parts, headers, tenant, (&target.upstream, NOUN))? else { continue };
+        target.identity = Some(header);
         target.owner = Some(std::sync::Arc::clone(&principal));
     }
     Ok(())
 }
 
 /// The header that tells who calls, and what messages call the one who hears it; `None`: nothing is told.
-pub(in crate::proxy) fn told(
+pub(in crate::proxy) fn caller_header(
     parts: McpParts<'_>,
     headers: &HeaderMap,
     tenant: &Tenant,
@@ -65,7 +65,7 @@ fn claims(tenant: &Tenant, rule: &IdentityForwarding) -> Map<String, Value> {
         ("organisation_id", json!(tenant.org.id)),
         ("api_key_id", json!(key.id)),
     ];
-    let told = all.into_iter().filter(|(name, value)| !value.is_null() && rule.tells(name));
+    let told = all.into_iter().filter(|(name, value)| !value.is_null() && rule.forwards(name));
     told.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 

@@ -279,7 +279,7 @@ fn refusal(status: u16, body: &[u8]) -> RpcError {
     }
     let text = std::str::from_utf8(body).unwrap_or_default().trim();
     if (400..500).contains(&status)
-        && let Some(error) = told_error(text)
+        && let Some(error) = parse_error(text)
     {
         return RpcError { status: if status == 404 { 404 } else { 400 }, ..error };
     }
@@ -287,7 +287,7 @@ fn refusal(status: u16, body: &[u8]) -> RpcError {
 }
 
 /// The error that a body holds; its id may be missing or null.
-fn told_error(text: &str) -> Option<RpcError> {
+fn parse_error(text: &str) -> Option<RpcError> {
     let object = gateway_mcp::RawObject::parse(text).ok()?;
     let error = object.object("error")?;
     let code = error.raw("code")?.parse::<i64>().ok()?;

@@ -64,8 +64,8 @@ impl StreamTranslator for BoundStream {
         self.ended(&last)
     }
 
-    fn tells_errors(&self) -> bool {
-        self.translator.tells_errors()
+    fn has_error_events(&self) -> bool {
+        self.translator.has_error_events()
     }
 
     fn ending(&self) -> Ending {

@@ -135,7 +135,7 @@ impl InlineConfigs {
     /// The config that a text is. One already seen costs a look-up; another is compiled when its workspace has its turn.
     pub(crate) async fn find(&self, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
         if let Some(known) = self.kept.get(text) {
-            return known.told();
+            return known.into_result();
         }
         if text.len() > INLINE_TEXT {
             let rule = format!("must be a config of at most {INLINE_TEXT} bytes; a larger one can be saved");
@@ -145,16 +145,16 @@ impl InlineConfigs {
             self.compilations.fetch_add(1, Ordering::Relaxed);
             let compiled = compile(text, &self.trusted);
             self.kept.insert(text.into(), compiled.clone());
-            return compiled.told();
+            return compiled.into_result();
         }
         let text: Arc<str> = text.into();
         match self.kept.get_value_or_guard_async(&text).await {
-            Ok(known) => known.told(),
+            Ok(known) => known.into_result(),
             Err(guard) => {
                 let compiled = self.compile_elsewhere(workspace, text.clone()).await?;
                 // Somebody may have made room at once: then the next who asks compiles it again.
                 let _ = guard.insert(compiled.clone());
-                compiled.told()
+                compiled.into_result()
             }
         }
     }
@@ -192,7 +192,7 @@ impl InlineConfigs {
 }
 
 impl CompiledInline {
-    fn told(self) -> Result<Arc<Config>, Fault> {
+    fn into_result(self) -> Result<Arc<Config>, Fault> {
         match self {
             Self::Config(config) => Ok(config),
             Self::NotJson => Err(not_json()),

@@ -19,7 +19,7 @@ pub(super) struct WantedModel<'a> {
 
 impl<'a> WantedModel<'a> {
     /// What a batch asks for stands in its file.
-    fn told(&self, request: &Request) -> Option<&'a str> {
+    fn model_in(&self, request: &Request) -> Option<&'a str> {
         self.model.filter(|_| !request.ask.route.operation.facts().models_in_file)
     }
 
@@ -41,7 +41,7 @@ pub(super) fn by_integration(upstream: &Upstream, wanted: WantedModel<'_>, reque
             "The body has a field that is `model` but for its case: on the integration {slug}, {why}"
         ));
     }
-    match wanted.told(request) {
+    match wanted.model_in(request) {
         Some(model) => {
             let others = wanted.others(model);
             if models.allow_by(std::iter::once(model).chain(others.iter().map(String::as_str))) {
@@ -68,7 +68,7 @@ pub(super) fn by_key(wanted: WantedModel<'_>, request: &Request) -> Result<(), F
                 .to_owned(),
         );
     }
-    match wanted.told(request) {
+    match wanted.model_in(request) {
         Some(model) => {
             let others = wanted.others(model);
             if reach.allows(wanted.provider, std::iter::once(model).chain(others.iter().map(String::as_str))) {

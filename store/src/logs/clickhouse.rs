@@ -97,7 +97,7 @@ impl ColumnStore {
     }
 
     /// Somebody dropped a table that was there: the next call makes it.
-    async fn told<T>(&self, outcome: Result<T, ServerSays>) -> Result<T, StoreError> {
+    async fn note_dropped<T>(&self, outcome: Result<T, ServerSays>) -> Result<T, StoreError> {
         if outcome.as_ref().is_err_and(ServerSays::is_of_no_table) {
             *self.shaped.lock().await = false;
         }
@@ -118,7 +118,7 @@ impl ColumnStore {
         }
         if !kept.is_empty() {
             let put = self.link.insert(BODIES.insert(), kept).await;
-            self.told(put).await?;
+            self.note_dropped(put).await?;
         }
         let mut rows = RowsOut::default();
         for record in batch {
@@ -128,21 +128,21 @@ impl ColumnStore {
         let times = || batch.iter().map(|record| record.created_at);
         self.touch(times(), TouchMark::Begun).await?;
         let put = self.link.insert(RECORDS.insert(), rows).await;
-        self.told(put).await?;
+        self.note_dropped(put).await?;
         self.touch(times(), TouchMark::Ended).await
     }
 
     async fn numbers(&self, filter: (String, Vec<Value<'_>>)) -> Result<u64, StoreError> {
         let (sql, values) = filter;
         let found = self.link.rows(&sql, &values).await;
-        let found = self.told(found).await?;
+        let found = self.note_dropped(found).await?;
         Cells::of(&found).u64().map_err(|e| StoreError::Broken(e.to_string()))
     }
 
     async fn records(&self, filter: (String, Vec<Value<'_>>)) -> Result<Vec<LogRecord>, StoreError> {
         let (sql, values) = filter;
         let found = self.link.rows(&sql, &values).await;
-        let found = self.told(found).await?;
+        let found = self.note_dropped(found).await?;
         StoredRow::all(&found).map_err(|e| StoreError::Broken(e.to_string()))
     }
 
@@ -215,7 +215,7 @@ impl ColumnStore {
         let Some(mut record) = found.into_iter().next() else { return Ok(None) };
         let select = "SELECT bodies FROM log_body WHERE id = $1 ORDER BY version DESC LIMIT 1";
         let kept = self.link.rows(select, &[id.into()]).await;
-        let kept = self.told(kept).await?;
+        let kept = self.note_dropped(kept).await?;
         if !kept.is_empty() {
             let text = Cells::of(&kept).opt_text().map_err(|e| StoreError::Broken(e.to_string()))?;
             record.bodies = from_json(text).map(Box::new);
@@ -231,7 +231,7 @@ impl ColumnStore {
     ) -> Result<Vec<(Uuid, Option<String>)>, StoreError> {
         self.shape().await?;
         let found = self.link.rows(sql, values).await;
-        let found = self.told(found).await?;
+        let found = self.note_dropped(found).await?;
         let mut cells = Cells::of(&found);
         let mut all = Vec::new();
         while !cells.is_at_end() {
@@ -246,7 +246,7 @@ impl ColumnStore {
         let select = "SELECT DISTINCT org, ifNull(workspace, ''), ifNull(virtual_key, ''), ifNull(provider, ''), \
                       ifNull(model, '') FROM log_entry FINAL WHERE cost IS NULL AND total_tokens IS NOT NULL";
         let found = self.link.rows(select, &[]).await;
-        let found = self.told(found).await?;
+        let found = self.note_dropped(found).await?;
         let mut cells = Cells::of(&found);
         let mut groups = Vec::new();
         while !cells.is_at_end() {
@@ -291,7 +291,7 @@ impl ColumnStore {
             );
             let copy = self.link.ask(&copy, &values).param("ids", ids).param("amounts", amounts);
             let copied = self.link.copy(copy).await;
-            self.told(copied).await?;
+            self.note_dropped(copied).await?;
             self.touch(some.iter().map(|cost| cost.created_at), TouchMark::Ended).await?;
         }
         Ok(())

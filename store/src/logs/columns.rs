@@ -2,7 +2,7 @@
 //! form, the tables of both engines, what is written and what is read are made from it.
 //! A new field is a row at the end: tables are given what they lack, so there is no migration to write.
 
-use super::detail::{detail_json, told_detail};
+use super::detail::{detail_json, parse_detail};
 use super::field::{Clipped, FieldSink, FieldSource, Json, StoredAs, StoredField, TokenTotal};
 use crate::session::DatabaseRow;
 use gateway_domain::record::{LogRecord, RecordedOperation};
@@ -58,7 +58,7 @@ macro_rules! columns {
     (@take $record:ident $source:ident operation) => { $record.operation.rename(StoredField::take($source)?) };
     (@take $record:ident $source:ident detail) => {
         let name = $record.operation.name();
-        if let Some(detail) = told_detail(name, $source.opt_text()?) {
+        if let Some(detail) = parse_detail(name, $source.opt_text()?) {
             $record.operation = RecordedOperation::new(name, detail);
         }
     };

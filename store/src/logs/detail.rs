@@ -14,7 +14,7 @@ pub(super) fn detail_json(detail: &Detail) -> Option<String> {
 }
 
 /// `None`: the record is one of a call of a model, and has its detail.
-pub(super) fn told_detail(operation: &str, told: Option<&str>) -> Option<Detail> {
+pub(super) fn parse_detail(operation: &str, told: Option<&str>) -> Option<Detail> {
     match RecordKind::of(operation) {
         RecordKind::Llm => None,
         RecordKind::Tool => Some(Detail::Tool(from_json(told).unwrap_or_default())),

@@ -10,7 +10,7 @@ use gateway_domain::{OrgId, Timestamp, WorkspaceId};
 use gateway_store::Database;
 use std::time::Duration;
 
-on_every_engine!(kept_found_and_bounded, changed_by_who_saw_it_last, told_with_its_job, old_ones_go);
+on_every_engine!(kept_found_and_bounded, changed_by_who_saw_it_last, shown_with_its_job, old_ones_go);
 
 fn export(n: u128) -> LogExport {
     LogExport {
@@ -98,7 +98,7 @@ fn job() -> NewJob {
     }
 }
 
-async fn told_with_its_job(house: House) {
+async fn shown_with_its_job(house: House) {
     let database = house.open().await;
     database.create(&export(1), 9).await.unwrap();
     let place = ExportPlace { org: OrgId(id(1_000)), id: id(1), job: None };

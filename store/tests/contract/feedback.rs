@@ -19,7 +19,7 @@ const fn id_of(n: u128) -> uuid::Uuid {
     uuid::Uuid::from_u128(n)
 }
 
-fn told(n: u128, trace: &str) -> TraceFeedback {
+fn feedback(n: u128, trace: &str) -> TraceFeedback {
     TraceFeedback {
         id: id(n),
         org: HERE.org,
@@ -39,10 +39,10 @@ fn all() -> FeedbackQuery {
 async fn kept_once_and_changed_by_whose_it_is(house: House) {
     let database = house.open().await;
     for _ in 0..2 {
-        assert_eq!(database.keep(&told(1, "a")).await.unwrap(), FeedbackKept::Kept);
+        assert_eq!(database.keep(&feedback(1, "a")).await.unwrap(), FeedbackKept::Kept);
     }
-    database.keep(&told(2, "b")).await.unwrap();
-    assert_eq!(database.feedbacks(&all()).await.unwrap(), [told(2, "b"), told(1, "a")]);
+    database.keep(&feedback(2, "b")).await.unwrap();
+    assert_eq!(database.feedbacks(&all()).await.unwrap(), [feedback(2, "b"), feedback(1, "a")]);
     let better = Opinion { value: -10_000, weight: 0, metadata: r#"{"why":"x"}"#.to_owned() };
     let elsewhere = FeedbackPlace { workspace: WorkspaceId(id(3)), ..HERE };
     let foreign = FeedbackPlace { org: OrgId(id(9)), ..HERE };
@@ -50,7 +50,7 @@ async fn kept_once_and_changed_by_whose_it_is(house: House) {
         assert_eq!(database.change(place, id(id_given), &better, Timestamp(9)).await.unwrap(), changes);
     }
     let found = database.feedbacks(&FeedbackQuery { trace_ids: vec!["a".into()], ..all() }).await.unwrap();
-    assert_eq!(found, [TraceFeedback { opinion: better, ..told(1, "a") }]);
+    assert_eq!(found, [TraceFeedback { opinion: better, ..feedback(1, "a") }]);
     let range = FeedbackQuery { from: Some(Timestamp(1_001)), to: Some(Timestamp(2_001)), ..all() };
     assert_eq!(database.feedbacks(&range).await.unwrap().len(), 1);
     let other = FeedbackQuery { workspaces: vec![WorkspaceId(id(3))], ..all() };
@@ -59,7 +59,7 @@ async fn kept_once_and_changed_by_whose_it_is(house: House) {
 
 async fn those_of_guardrails_come_in_batches(house: House) {
     let database = house.open().await;
-    let batch: Vec<TraceFeedback> = (1..=200).map(|n| told(n, "a\0b")).collect();
+    let batch: Vec<TraceFeedback> = (1..=200).map(|n| feedback(n, "a\0b")).collect();
     for _ in 0..2 {
         database.keep_all(&batch).await.unwrap();
     }
@@ -71,20 +71,20 @@ async fn those_of_guardrails_come_in_batches(house: House) {
 async fn a_trace_has_so_many(house: House) {
     let database = house.open().await;
     for n in 0..u128::from(MOST_OF_TRACE) {
-        assert_eq!(database.keep(&told(n, "a")).await.unwrap(), FeedbackKept::Kept);
+        assert_eq!(database.keep(&feedback(n, "a")).await.unwrap(), FeedbackKept::Kept);
     }
-    assert_eq!(database.keep(&told(1_000, "a")).await.unwrap(), FeedbackKept::Full);
+    assert_eq!(database.keep(&feedback(1_000, "a")).await.unwrap(), FeedbackKept::Full);
     // Feedback that is told again takes no more room, and another trace has its own.
-    assert_eq!(database.keep(&told(5, "a")).await.unwrap(), FeedbackKept::Kept);
-    assert_eq!(database.keep(&told(1_000, "b")).await.unwrap(), FeedbackKept::Kept);
+    assert_eq!(database.keep(&feedback(5, "a")).await.unwrap(), FeedbackKept::Kept);
+    assert_eq!(database.keep(&feedback(1_000, "b")).await.unwrap(), FeedbackKept::Kept);
 }
 
 async fn what_is_old_goes(house: House) {
     let database = house.open().await;
     for n in 1..=3 {
-        database.keep(&told(n, "a")).await.unwrap();
+        database.keep(&feedback(n, "a")).await.unwrap();
     }
     assert_eq!(database.forget_feedback(Timestamp(3_000)).await.unwrap(), 2);
     assert_eq!(database.forget_feedback(Timestamp(3_000)).await.unwrap(), 0);
-    assert_eq!(database.feedbacks(&all()).await.unwrap(), [told(3, "a")]);
+    assert_eq!(database.feedbacks(&all()).await.unwrap(), [feedback(3, "a")]);
 }

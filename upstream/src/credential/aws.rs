@@ -147,7 +147,7 @@ async fn container(fetcher: &Fetcher, url: &str) -> Result<Fetched, TokenRefusal
     };
     let request = fetcher.outbound.operator_request(Method::GET, url);
     let request = token.into_iter().fold(request, |request, token| request.header(header::AUTHORIZATION, token));
-    told(&get(request).await?)
+    parse_credentials(&get(request).await?)
 }
 
 /// Version 2 of the instance metadata service
@@ -163,7 +163,7 @@ async fn instance(fetcher: &Fetcher) -> Result<Fetched, TokenRefusal> {
     let roles = text(&ask(folder).await?);
     let role = roles.lines().map(str::trim).find(|line| !line.is_empty());
     let role = role.ok_or_else(|| TokenRefusal::denied("this instance has no role"))?;
-    told(&ask(&format!("{folder}{role}")).await?)
+    parse_credentials(&ask(&format!("{folder}{role}")).await?)
 }
 
 fn text(answer: &OutboundAnswer) -> String {
@@ -190,7 +190,7 @@ struct MetadataCredentials {
     expiration: Option<String>,
 }
 
-fn told(answer: &OutboundAnswer) -> Result<Fetched, TokenRefusal> {
+fn parse_credentials(answer: &OutboundAnswer) -> Result<Fetched, TokenRefusal> {
     let told: MetadataCredentials = serde_json::from_slice(&answer.body)
         .map_err(|_| TokenRefusal::failed("the metadata service answered with something that is no keys"))?;
     let token = told.token.filter(|token| !token.is_empty());

@@ -1,7 +1,7 @@
 //! The key that asks, as it may know itself.
 
 use crate::problem::{Problem, missing};
-use crate::resource::{Resource as _, ResourceRow, told};
+use crate::resource::{Resource as _, ResourceRow, render_rows};
 use crate::route::{AdminCall, AdminReply};
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::ApiKey;
@@ -14,7 +14,7 @@ pub(super) async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let snapshot = call.snapshot();
     let org = snapshot.org(actor.org);
     let workspace = actor.workspace.and_then(|w| snapshot.workspace(w));
-    let mut view = told(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
+    let mut view = render_rows(std::slice::from_ref(&row), &call).await?.pop().unwrap_or_default();
     // What it may do now, which a role can make less than what it was given.
     view["scopes"] = json!(row.doc.scopes.within(&actor.scopes));
     view["organisation"] = json!(org.map(|o| json!({"id": o.id, "slug": &*o.slug, "name": &*o.name})));

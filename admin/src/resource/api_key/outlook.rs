@@ -16,15 +16,15 @@ use uuid::Uuid;
 /// Shows the limits of the key that asks. They are no secret to it: refusals tell them.
 pub(super) async fn own(call: AdminCall) -> Result<AdminReply, Problem> {
     let key = call.actor.key;
-    told(&call, key).await
+    list_limits(&call, key).await
 }
 
 pub(super) async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
     let row = locate::<ApiKey>(&call, call.query.text("workspace_id"), Action::Read).await?;
-    told(&call, KeyId(row.id)).await
+    list_limits(&call, KeyId(row.id)).await
 }
 
-async fn told(call: &AdminCall, key: KeyId) -> Result<AdminReply, Problem> {
+async fn list_limits(call: &AdminCall, key: KeyId) -> Result<AdminReply, Problem> {
     let limits = call.app.key_limits.as_ref();
     let limits = limits.ok_or_else(|| not_built(call.method.as_str(), call.route.path))?;
     // A token is no key that is stored: what it is held to stands in it.

@@ -165,7 +165,7 @@ fn replace(row: &mut ResourceRow<ApiKey>, secret: &str, ms: u64, now: Timestamp)
     row.touch(now);
 }
 
-fn told(row: &ResourceRow<ApiKey>, mode: &str) -> Map<String, Value> {
+fn audit_details(row: &ResourceRow<ApiKey>, mode: &str) -> Map<String, Value> {
     let transition = row.doc.transition.as_ref();
     let told = json!({
         "api_key_id": row.id,
@@ -220,7 +220,7 @@ pub(super) async fn rotate(call: AdminCall) -> Result<AdminReply, Problem> {
             }
         };
         let stored = row.stored()?;
-        let audit = vec![audit(&call, Action::Rotate, &stored, &told(&row, mode))];
+        let audit = vec![audit(&call, Action::Rotate, &stored, &audit_details(&row, mode))];
         let until = ends(&row.doc, call.now);
         let body = json!({"id": row.id, "key": secret, "key_transition_expires_at": until, "object": "api-key"});
         call.promise(|| body.clone());
@@ -275,7 +275,7 @@ fn step(app: &App, row: &mut ResourceRow<ApiKey>, now: Timestamp) -> Option<(Act
         if ends(&row.doc, now).is_some() {
             return announce(row, now);
         }
-        let told = told(row, "ended");
+        let told = audit_details(row, "ended");
         row.doc.transition = None;
         row.touch(now);
         return Some((Action::Update, told));
@@ -287,7 +287,7 @@ fn step(app: &App, row: &mut ResourceRow<ApiKey>, now: Timestamp) -> Option<(Act
     let secret = mint(row.doc.kind.tag(), &app.bytes());
     row.doc.sealed_key = Some(app.vault.seal(&secret));
     replace(row, &secret, ms, now);
-    Some((Action::Rotate, told(row, "auto")))
+    Some((Action::Rotate, audit_details(row, "auto")))
 }
 
 /// A day's notice of what will happen to the secrets of a key, once.
@@ -304,7 +304,7 @@ fn announce(row: &mut ResourceRow<ApiKey>, now: Timestamp) -> Option<(Action, Ma
         }
         _ => return None,
     };
-    let mut told = told(row, "auto");
+    let mut told = audit_details(row, "auto");
     told.insert("warning".into(), what.into());
     told.insert("next_rotation_at".into(), json!(row.doc.rotation_policy.as_ref().map(|p| p.next_rotation_at)));
     row.touch(now);

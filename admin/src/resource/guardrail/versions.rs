@@ -1,7 +1,7 @@
 //! What a guardrail was: each state of its checks and actions, newest first.
 
+use super::render::{render_actions, render_checks};
 use super::scopes::LIST;
-use super::told::{told_actions, told_checks};
 use crate::change::Action;
 use crate::problem::{Problem, internal};
 use crate::resource::versions::versions;
@@ -34,7 +34,7 @@ fn view(version: &StoredVersion) -> Result<Value, Problem> {
         "version_id": version.version_id,
         "updated_by": version.author,
         "created_at": version.created_at,
-        "checks": told_checks(&doc.checks),
-        "actions": told_actions(&doc.actions),
+        "checks": render_checks(&doc.checks),
+        "actions": render_actions(&doc.actions),
     }))
 }

@@ -31,7 +31,7 @@ impl Declared for Integration {
         put(&mut fields, "pricing_adjustments", pricing::adjustments(doc.price_factors.as_ref()));
         let filled = doc.secret_mappings.iter().map(|mapping| {
             let reference = to.names.name(mapping.secret_reference_id.0);
-            mappings::told(mapping, &reference)
+            mappings::render(mapping, &reference)
         });
         put(&mut fields, "secret_mappings", filled.collect::<Vec<_>>());
         if !doc.models.allow_all {

@@ -161,11 +161,11 @@ pub(super) fn fills(doc: &Integration, name: &str) -> bool {
 }
 
 pub(crate) fn shown(mappings: &[SecretMapping]) -> Vec<Value> {
-    mappings.iter().map(|mapping| told(mapping, &mapping.secret_reference_id.to_string())).collect()
+    mappings.iter().map(|mapping| render(mapping, &mapping.secret_reference_id.to_string())).collect()
 }
 
 /// `reference`: its id, or its name.
-pub(crate) fn told(mapping: &SecretMapping, reference: &str) -> Value {
+pub(crate) fn render(mapping: &SecretMapping, reference: &str) -> Value {
     json!({
         "target_field": mapping.target_field,
         "secret_reference_id": reference,

@@ -4,7 +4,7 @@ use super::Story;
 use crate::harness::text;
 use serde_json::{Value, json};
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let channels = |token: &str| {
         json!([{"type": "webhook", "url": "https://hooks.example.com/a?b=c", "headers": {"x-token": token}},

@@ -4,7 +4,7 @@ use super::Story;
 use crate::harness::text;
 use serde_json::json;
 
-pub(super) async fn tell(story: &mut Story<'_>) -> String {
+pub(super) async fn round_trip(story: &mut Story<'_>) -> String {
     let config = json!({"strategy": {"mode": "fallback"}, "targets": [{"provider": "@own"}, {"provider": "openai",
         "api_key": "sk-quite-a-long-secret-6666", "override_params": {"user": "u"}}]});
     let body = json!({"name": "Routes", "config": config, "isDefault": 1, "workspace_id": "team"});

@@ -3,7 +3,7 @@
 use super::{Story, text};
 use serde_json::json;
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let body = json!({"filters": {"status_code": "200,429", "ai_model": ["a", "b"], "cost_min": 0.5},
         "requested_data": ["id", "cost"], "description": "d", "format": "jsonl", "workspace_id": "team"});
     let made = story.send("POST /logs/exports", "/logs/exports?workspace_id=team", body.clone()).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const CHECKS: &str = r#"[{"id": "default.contains", "parameters": {"words": ["x"], "operator": "none"}, "name": "n",
     "is_enabled": true}, {"id": "patronus.isPolite", "parameters": {}, "is_enabled": false}]"#;
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let body = json!({"partner": "patronus", "credentials": {"apiKey": "k-0123456789abcdef"}, "organisation_id": org});
     story.send("POST /plugins", "/plugins", body).await;

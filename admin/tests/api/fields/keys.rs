@@ -4,7 +4,7 @@ use super::{Story, budget, midnight, rates};
 use crate::harness::text;
 use serde_json::json;
 
-pub(super) async fn tell(story: &mut Story<'_>, user: &str, config: &str) {
+pub(super) async fn round_trip(story: &mut Story<'_>, user: &str, config: &str) {
     let rotation = |next: &str, ms: u64| json!({"rotation_period_days": 9, "next_rotation_at": next, "key_transition_period_ms": ms});
     let defaults = |config: &str, team: &str| json!({"metadata": {"_team": team}, "config_id": config, "allow_config_override": false});
     let route = "POST /api-keys/{type}/{sub_type}";

@@ -3,7 +3,7 @@
 use super::{Story, beside};
 use serde_json::json;
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let body = json!({"name": "M", "slug": "m-int", "description": "d", "url": "https://mcp.example.com/mcp/",
         "auth_type": "headers", "transport": "http", "organisation_id": org, "workspace_id": "team",

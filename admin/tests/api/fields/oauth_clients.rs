@@ -3,7 +3,7 @@
 use super::Story;
 use serde_json::json;
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let body = json!({"name": "App", "slug": "app-client", "description": "d", "type": "confidential", "scope": "mcp:read",
         "redirect_uris": ["https://app.example.com/cb"], "organisation_id": org});

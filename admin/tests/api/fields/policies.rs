@@ -4,7 +4,7 @@ use super::{Story, midnight};
 use crate::harness::text;
 use serde_json::{Value, json};
 
-pub(super) async fn tell(story: &mut Story<'_>, key: &str) {
+pub(super) async fn round_trip(story: &mut Story<'_>, key: &str) {
     let conditions =
         json!([{"key": "api_key", "value": [key]}, {"key": "model", "value": "*", "excludes": ["gpt-3*"]}]);
     let body = json!({"name": "Rates", "description": "d", "target": "llm", "type": "tokens", "unit": "rpw",

@@ -4,7 +4,7 @@ use super::Story;
 use crate::harness::text;
 use serde_json::{Value, json};
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let body = json!({"name": "folder", "workspace_id": "team", "organisation_id": org});
     let folder = text(&story.send("POST /collections", "/collections", body).await["id"]);

@@ -3,7 +3,7 @@
 use super::Story;
 use serde_json::{Value, json};
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let org = story.house.org().id.to_string();
     let team = story.house.as_admin().get("/admin/workspaces/team").await.expect(200)["id"].clone();
     let auth = json!({"vault_auth_type": "approle", "vault_addr": "https://vault.example.com", "vault_role_id": "r",

@@ -4,7 +4,7 @@ use super::Story;
 use crate::harness::text;
 use serde_json::json;
 
-pub(super) async fn tell(story: &mut Story<'_>) {
+pub(super) async fn round_trip(story: &mut Story<'_>) {
     let admin = story.house.as_admin();
     let team = admin.get("/admin/workspaces/team").await.expect(200)["id"].clone();
     let partial = json!({"name": "lent", "string": "x"});

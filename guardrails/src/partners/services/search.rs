@@ -98,7 +98,7 @@ impl Search {
 }
 
 /// The text behind what the system message says; a system message where there is none.
-fn told(content: &Content, text: &str) -> Option<String> {
+fn append_to_system(content: &Content, text: &str) -> Option<String> {
     let body = std::str::from_utf8(content.body()).ok()?;
     let tape = Tape::parse(body).ok()?;
     let root = tape.root().filter(|r| r.kind() == JsonKind::Object)?;
@@ -174,7 +174,7 @@ impl Judge for Search {
         if results.is_empty() {
             return CheckOutcome::new(true, data).into();
         }
-        let rewrite = told(case.content, &self.found(results)).map(|body| Rewrite::Body(body.into()));
+        let rewrite = append_to_system(case.content, &self.found(results)).map(|body| Rewrite::Body(body.into()));
         CheckOutcome::rewriting(true, data, rewrite).into()
     }
 

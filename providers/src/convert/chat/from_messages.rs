@@ -148,7 +148,7 @@ pub(super) fn request<'c>(call: &Call<'c>, room: ChatForm) -> Result<ChatRequest
         match &*turn.role.0 {
             "user" => messages.extend(asked(blocks, room, &place, &mut adjusted)?),
             "assistant" => messages.extend(answered(blocks, (call, room), &place, &mut adjusted)?),
-            "system" => messages.extend(told(blocks, room, &place)?),
+            "system" => messages.extend(system_message(blocks, room, &place)?),
             _ => return Err(refused(format!("messages[{i}].role"), "must be user or assistant")),
         }
     }
@@ -179,11 +179,15 @@ pub(crate) fn unthreaded() -> Fault {
 
 fn system<'a>(ask: &InboundMessagesRequest<'a>, room: ChatForm) -> Result<Option<Tree<'a>>, Fault> {
     let Some(raw) = ask.system.filter(|raw| speaks(Some(raw))) else { return Ok(None) };
-    told(blocks::of(raw, "system")?, room, "system")
+    system_message(blocks::of(raw, "system")?, room, "system")
 }
 
 /// A message of the system: text alone.
-fn told<'a>(blocks: Vec<InboundMessagesBlock<'a>>, room: ChatForm, place: &str) -> Result<Option<Tree<'a>>, Fault> {
+fn system_message<'a>(
+    blocks: Vec<InboundMessagesBlock<'a>>,
+    room: ChatForm,
+    place: &str,
+) -> Result<Option<Tree<'a>>, Fault> {
     let mut parts = Parts::default();
     for (j, block) in blocks.into_iter().enumerate() {
         let text = block.text.filter(|_| &*block.kind.0 == "text");

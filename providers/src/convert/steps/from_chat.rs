@@ -7,7 +7,7 @@ use super::saying::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, EventReader};
-use crate::wire::usage::{OpenAiUsage, served, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost, served};
 use crate::wire::{JsonStr, read, speaks};
 use calls::Calls;
 use gateway_domain::Usage;
@@ -164,7 +164,7 @@ impl ChatReader {
         }
         let usage = chunk.usage.or_else(|| chunk.x_groq.as_ref()?.usage);
         let usage = usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-        self.usage = served(chunk.service_tier.map(RawValue::get), told("", usage)).or(self.usage);
+        self.usage = served(chunk.service_tier.map(RawValue::get), filter_reported_cost("", usage)).or(self.usage);
         let said = |text: &JsonStr<'_>| !text.0.is_empty();
         let says_more = chunk.model.as_ref().is_some_and(said) || chunk.choices.as_ref().is_some_and(|c| !c.is_empty());
         // Azure begins with what its filter thinks of the prompt, and names neither answer nor model there.

@@ -6,7 +6,7 @@ use super::from_chat::citation;
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, EventReader};
-use crate::wire::usage::{OpenAiUsage, served, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost, served};
 use crate::wire::{JsonStr, read, speaks};
 use gateway_domain::Usage;
 use serde::Deserialize;
@@ -316,7 +316,7 @@ impl ResponsesReader {
         }
         self.open(response.id, response.model, steps);
         let usage = response.usage.and_then(|raw| read::<OpenAiUsage>(raw.get().as_bytes())?.split());
-        self.usage = served(response.service_tier.map(RawValue::get), told(self.slug, usage));
+        self.usage = served(response.service_tier.map(RawValue::get), filter_reported_cost(self.slug, usage));
         for (place, raw) in (0..).zip(response.output.into_iter().flatten()) {
             if let Some(item) = read::<OutputItem<'a>>(raw.get().as_bytes()) {
                 self.done(place, item, steps);

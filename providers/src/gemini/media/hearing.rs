@@ -3,7 +3,7 @@
 use super::{inline, parts, refused};
 use crate::adapter::{Call, Reply};
 use crate::compat::sound::format_of;
-use crate::shapes::{HeardSound, told};
+use crate::shapes::{HeardSound, render_transcript};
 use gateway_domain::{Fault, Usage};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub(super) fn response(call: &Call<'_>, answer: &Value, usage: Option<Usage>) ->
         parts(answer).filter(|part| part["thought"] != true).filter_map(|part| part["text"].as_str()).collect();
     // A sound in which nothing is said is answered with nothing.
     answer["candidates"].as_array()?;
-    Some(told(call, HeardSound { text: texts.concat().trim().to_owned(), usage, ..HeardSound::default() }))
+    Some(render_transcript(call, HeardSound { text: texts.concat().trim().to_owned(), usage, ..HeardSound::default() }))
 }
 
 pub(super) fn media(call: &Call<'_>) -> Option<&'static str> {

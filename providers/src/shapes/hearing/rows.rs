@@ -2,7 +2,7 @@
 
 use super::{HeardSound, Hearer, MappedEvent, SoundInJson};
 use crate::compat::sound::seconds;
-use crate::wire::usage::{OpenAiUsage, told};
+use crate::wire::usage::{OpenAiUsage, filter_reported_cost};
 use gateway_domain::Usage;
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ pub(crate) static OPENROUTER_HEARS: Hearer = Hearer {
     as_json: Some(SoundInJson::WithFormat),
     found: |answer| {
         let usage = serde_json::from_value::<OpenAiUsage>(answer["usage"].clone()).ok();
-        let usage = told("openrouter", usage.and_then(|usage| usage.split()));
+        let usage = filter_reported_cost("openrouter", usage.and_then(|usage| usage.split()));
         Some(HeardSound { usage, seconds: answer["usage"]["seconds"].as_f64(), ..common(answer)? })
     },
     ..PLAIN

@@ -6,7 +6,7 @@ use gateway_domain::usage::ServiceTier;
 /// Keeps the cost that an answer names only of those whose figure is what was paid: OpenRouter
 /// (<https://openrouter.ai/docs/use-cases/usage-accounting>) and Perplexity
 /// (<https://docs.perplexity.ai/guides/pricing>). Anybody else's is left aside.
-pub(crate) fn told(slug: &str, usage: Option<Usage>) -> Option<Usage> {
+pub(crate) fn filter_reported_cost(slug: &str, usage: Option<Usage>) -> Option<Usage> {
     let mut usage = usage?;
     if !matches!(slug, "openrouter" | "perplexity-ai") {
         usage.detail.told = None;

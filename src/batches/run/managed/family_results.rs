@@ -268,8 +268,8 @@ impl AnswerBook {
         };
         let without = |halt: (&str, &str)| done(number, &unanswered(&id, &custom_id, halt));
         let (status, native) = match found.end {
-            LineEnd::Cancelled => return Ok(without(Halt::Cancelled.told())),
-            LineEnd::Expired => return Ok(without(Halt::Expired.told())),
+            LineEnd::Cancelled => return Ok(without(Halt::Cancelled.line_error())),
+            LineEnd::Expired => return Ok(without(Halt::Expired.line_error())),
             LineEnd::Answered { status, body } => (status, Some(body)),
             LineEnd::Other(other) => (200, Some(other.body)),
         };

@@ -146,7 +146,7 @@ impl BatchRun {
         if let Some(file) = self.native.file.clone() {
             // What stays there is the provider's to remove.
             let _: Result<Value, RunBroken> =
-                self.told(sender, Method::DELETE, format!("/v1/files/{file}"), &Value::Null).await;
+                self.request_json(sender, Method::DELETE, format!("/v1/files/{file}"), &Value::Null).await;
         }
         Ok(RunEnd::Ended)
     }

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use gateway_domain::Timestamp;
 
-    fn told(value: impl Fn(&mut Vec<u8>)) -> String {
+    fn render(value: impl Fn(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         value(&mut out);
         String::from_utf8(out).expect("text")
@@ -249,12 +249,12 @@ mod tests {
 
     #[test]
     fn values_are_spelled_as_headers_have_them() {
-        assert_eq!([told(number(0)), told(number(u64::MAX))], ["0", "18446744073709551615"]);
-        let spelled = [0, 59, 60, 3600, 3661, 86_400].map(|seconds| told(duration(seconds)));
+        assert_eq!([render(number(0)), render(number(u64::MAX))], ["0", "18446744073709551615"]);
+        let spelled = [0, 59, 60, 3600, 3661, 86_400].map(|seconds| render(duration(seconds)));
         assert_eq!(spelled, ["0s", "59s", "1m0s", "1h0m0s", "1h1m1s", "24h0m0s"]);
-        assert_eq!(told(text("config.targets[0] \t~")), "config.targets[0] \t~");
+        assert_eq!(render(text("config.targets[0] \t~")), "config.targets[0] \t~");
         for odd in ["a\r\nset-cookie: b", "\0", "\u{7f}", "é"] {
-            assert_eq!(told(text(odd)), "?", "{odd:?}");
+            assert_eq!(render(text(odd)), "?", "{odd:?}");
         }
     }
 

@@ -181,7 +181,7 @@ impl LiveSession<'_, '_, '_> {
         if let Ok(standing) = self.standing() {
             note_denied(self.gate, standing, self.part(), event.unwrap_or_default(), notes);
         }
-        self.tell_denied("A guardrail denied what the event says", event, results).await
+        self.send_denial("A guardrail denied what the event says", event, results).await
     }
 
     /// What the client said aloud is taken back: with the item goes whatever answers it at the moment.
@@ -194,7 +194,7 @@ impl LiveSession<'_, '_, '_> {
             known.is_denied = true;
         }
         self.order(&json!({ "type": "conversation.item.delete", "item_id": item }));
-        self.tell_denied("A guardrail denied what was said", None, results).await
+        self.send_denial("A guardrail denied what was said", None, results).await
     }
 
     /// What the model said is taken back, and it says no more.
@@ -217,7 +217,7 @@ impl LiveSession<'_, '_, '_> {
             }
         }
         items.iter().for_each(|item| self.order(&json!({ "type": "conversation.item.delete", "item_id": item })));
-        if is_first { self.tell_denied(why.0, None, why.1).await } else { Ok(()) }
+        if is_first { self.send_denial(why.0, None, why.1).await } else { Ok(()) }
     }
 
     /// Goes down, unless it has to wait for a verdict.
@@ -268,7 +268,7 @@ impl LiveSession<'_, '_, '_> {
         self.say(text_frame(&event.to_string(), Some(mask())));
     }
 
-    async fn tell_denied(&mut self, why: &str, about: Option<&str>, results: &Value) -> LiveResult {
+    async fn send_denial(&mut self, why: &str, about: Option<&str>, results: &Value) -> LiveResult {
         let mut told = self.error((DENIED, DENIED), why, about);
         if !results.is_null() {
             told["error"]["hook_results"] = results.clone();

@@ -381,7 +381,7 @@ impl<'x, 'a, 'c> LiveSession<'x, 'a, 'c> {
             ProviderEvent::Lasted { seconds, is_last } => settled = self.lasted(seconds, is_last).await,
             ProviderEvent::Delegated(event) => settled = self.delegated(event).await,
             ProviderEvent::Session { facts, is_changed } => {
-                self.turns.transcriber.tell(facts.transcribes.as_deref(), is_changed);
+                self.turns.transcriber.confirm(facts.transcribes.as_deref(), is_changed);
                 self.learn(facts).await?;
             }
             ProviderEvent::Delta { response, stream, bytes, is_sound } => {

@@ -29,7 +29,7 @@ impl SessionTranscriber {
 
     /// The provider tells of the session. What it says as the session begins it says before it hears the client; and one that
     /// is switched off has still to tell what it heard until then.
-    pub(super) fn tell(&mut self, model: Option<&str>, is_changed: bool) {
+    pub(super) fn confirm(&mut self, model: Option<&str>, is_changed: bool) {
         let Some(model) = model else { return };
         self.told = Some(model.into());
         if is_changed {
@@ -52,10 +52,10 @@ mod tests {
         let named = |heard: &SessionTranscriber| heard.in_force().map(|model| model.to_string());
         assert_eq!(named(&heard), None);
         heard.ask(Some("a"), "one");
-        heard.tell(Some("usual"), false);
+        heard.confirm(Some("usual"), false);
         assert_eq!(named(&heard).as_deref(), Some("one"), "the session began before it was asked for");
-        heard.tell(Some("one-2026"), true);
-        heard.tell(None, true);
+        heard.confirm(Some("one-2026"), true);
+        heard.confirm(None, true);
         assert_eq!(named(&heard).as_deref(), Some("one-2026"));
         heard.ask(Some("b"), "two");
         heard.refuse(None);

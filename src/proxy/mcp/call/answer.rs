@@ -1,7 +1,7 @@
 //! The upstream's answer on its way down: what comes before it passes as it came, and of the last message the client sees
 //! what it may see, in the form of its own era.
 
-use super::{McpAsked, McpTurn, beside, told};
+use super::{McpAsked, McpTurn, beside, parse_response};
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::down::LastMessage;
@@ -65,7 +65,7 @@ impl McpTurn<'_, '_> {
             self.issued = reply.session;
         }
         let AnsweringMessage { text, held } = match reply.answer {
-            UpstreamAnswer::Json(bytes) => match told(&String::from_utf8_lossy(&bytes), wire) {
+            UpstreamAnswer::Json(bytes) => match parse_response(&String::from_utf8_lossy(&bytes), wire) {
                 Ok(text) => AnsweringMessage { text, held: Some(reply.held) },
                 Err(last) => return Ok(last),
             },
@@ -147,7 +147,7 @@ impl McpTurn<'_, '_> {
                 return Ok(Err(too_long()));
             }
             if let Some(watch) = &mut watch
-                && self.tell_of_changes(watch).await?
+                && self.notify_of_changes(watch).await?
             {
                 return Ok(Ok(Some(AnsweringMessage { text: answered(asked, COMPLETE), held: None })));
             }

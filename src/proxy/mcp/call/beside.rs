@@ -89,7 +89,7 @@ impl<'a> McpTurn<'a, '_> {
         self.down.begin().await?;
         let (mut watch, mut quiet) = (ListWatch::new(self.parts, self.request, self.served), Instant::now());
         loop {
-            if self.tell_of_changes(&mut watch).await? {
+            if self.notify_of_changes(&mut watch).await? {
                 break;
             }
             let read = self.down.client.during(None, pingora_timeout::timeout(LOOK, reads.next())).await?;

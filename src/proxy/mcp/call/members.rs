@@ -41,7 +41,7 @@ impl<'a> McpTurn<'a, '_> {
         let result = match asked.method.as_str() {
             "initialize" => Box::pin(self.open_members(asked)).await?,
             "server/discover" => Ok(self.discovered()),
-            "logging/setLevel" => Box::pin(self.tell_members(asked)).await?,
+            "logging/setLevel" => Box::pin(self.broadcast(asked)).await?,
             method => match McpKind::listed_by(method) {
                 Some(kind) => Box::pin(self.list_members(asked, kind)).await?,
                 None => Err(RpcError::no_method(method, asked.is_modern())),
@@ -147,7 +147,7 @@ impl<'a> McpTurn<'a, '_> {
         let (talk, room) = (self.talk(target), ListRoom::default());
         let listed = self.down.client.during(None, Box::pin(talk.list(item.kind, &room))).await?;
         let all = match listed {
-            Ok(all) => merge::told_apart(all),
+            Ok(all) => merge::keep_distinct(all),
             Err(error) => return Ok(Err(error)),
         };
         Ok(Ok(all.into_iter().find(|found| found.name == item.name).map(|found| (target, found.own))))
@@ -196,11 +196,11 @@ impl<'a> McpTurn<'a, '_> {
         if !answered {
             return Err(RpcError::own(502, "No member of this MCP server answered"));
         }
-        Ok((merge::told_apart(all), unavailable))
+        Ok((merge::keep_distinct(all), unavailable))
     }
 
     /// Every member hears of it; whether one minds is its own matter.
-    async fn tell_members(&mut self, asked: &McpAsked<'_>) -> Result<Result<String, RpcError>, ClientLeft> {
+    async fn broadcast(&mut self, asked: &McpAsked<'_>) -> Result<Result<String, RpcError>, ClientLeft> {
         let params = asked.params();
         let method = asked.method.as_str();
         let talks = self.all_talks();

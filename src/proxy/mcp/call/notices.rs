@@ -34,7 +34,7 @@ impl<'a> McpTurn<'a, '_> {
     }
 
     /// True: the stream is over.
-    pub(super) async fn tell_of_changes(&mut self, watch: &mut ListWatch<'_>) -> Result<bool, ClientLeft> {
+    pub(super) async fn notify_of_changes(&mut self, watch: &mut ListWatch<'_>) -> Result<bool, ClientLeft> {
         if self.parts.state.is_draining() {
             return Ok(true);
         }
@@ -60,7 +60,7 @@ impl<'a> McpTurn<'a, '_> {
         };
         self.down.event(&watch.acknowledged()).await?;
         let mut quiet = Instant::now();
-        while !self.tell_of_changes(&mut watch).await? {
+        while !self.notify_of_changes(&mut watch).await? {
             self.down.client.during(None, pingora_timeout::sleep(LOOK)).await?;
             if quiet.elapsed() >= TICK {
                 self.down.comment_if_begun().await?;
@@ -139,7 +139,7 @@ impl<'a> McpTurn<'a, '_> {
                 let event = self.as_answered(event).await?;
                 self.down.event(&event).await?;
             }
-            if self.tell_of_changes(&mut watch).await? {
+            if self.notify_of_changes(&mut watch).await? {
                 break;
             }
             let read = self.down.client.during(None, pingora_timeout::timeout(LOOK, response.read())).await?;

@@ -66,7 +66,7 @@ impl ColumnStore {
             return Ok(());
         }
         let put = self.link.insert(TOUCHES.insert(), rows).await;
-        self.told(put).await
+        self.note_dropped(put).await
     }
 
     async fn standing(&self, from: i64, to: i64) -> Result<HashMap<i64, HourStanding>, StoreError> {
@@ -77,7 +77,7 @@ impl ColumnStore {
             FROM log_touch WHERE created_at >= $1 AND created_at < $2) GROUP BY hour";
         let values = [from.into(), to.into(), (super::micros_now() - GIVEN_UP).into()];
         let found = self.link.rows(select, &values).await;
-        let found = self.told(found).await?;
+        let found = self.note_dropped(found).await?;
         let mut cells = Cells::of(&found);
         let mut hours = HashMap::new();
         while !cells.is_at_end() {
@@ -139,14 +139,14 @@ impl ColumnStore {
         let values = [(*first).into(), (last + HOUR).into()];
         let copy = self.link.ask(&sql, &values).param("hours", &hours).param("touches", &touches);
         let made = self.link.copy_within(copy, SUMMING).await;
-        self.told(made).await?;
+        self.note_dropped(made).await?;
         let copy = self.link.ask(&MARGIN_SUMS, &values).param("hours", hours).param("touches", touches);
         let made = self.link.copy_within(copy, SUMMING).await;
-        self.told(made).await?;
+        self.note_dropped(made).await?;
         let mut rows = RowsOut::default();
         due.iter().for_each(|(hour, touches)| rows.seal(*hour, *touches));
         let put = self.link.insert(SEALS.insert(), rows).await;
-        self.told(put).await
+        self.note_dropped(put).await
     }
 }
 

@@ -290,7 +290,7 @@ impl ColumnStore {
         match self.link.answer(asked, time).await {
             Ok(answer) => take(&answer, query, gather).map(|()| true).map_err(|e| StoreError::Broken(e.to_string())),
             Err(refusal) if refusal.is_of_time() => Ok(false),
-            Err(refusal) => self.told(Err(refusal)).await,
+            Err(refusal) => self.note_dropped(Err(refusal)).await,
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn conversation<'a>(
         }
         out.bare_tool_turn = role == "tool" && bare;
     }
-    tell_documents_apart(&mut out.turns);
+    make_document_names_unique(&mut out.turns);
     Ok(out)
 }
 
@@ -66,7 +66,7 @@ fn push<'a>(turns: &mut Vec<ConverseMessage<'a>>, role: &'static str, blocks: Ve
 }
 
 /// No two documents of a request may have one name.
-fn tell_documents_apart(turns: &mut [ConverseMessage<'_>]) {
+fn make_document_names_unique(turns: &mut [ConverseMessage<'_>]) {
     let mut taken = std::collections::HashSet::new();
     for block in turns.iter_mut().flat_map(|turn| &mut turn.content) {
         let inner: &mut [ConverseBlock<'_>] = match block {

@@ -65,7 +65,7 @@ pub(super) fn config(
         return explicit(&wanted, effort, way, adjusted);
     }
     let Some(effort) = effort else { return Ok(None) };
-    Ok(told(effort, way, "reasoning_effort", adjusted))
+    Ok(thinking_config(effort, way, "reasoning_effort", adjusted))
 }
 
 fn explicit(
@@ -79,11 +79,11 @@ fn explicit(
         return Ok(None);
     }
     match (wanted.kind.as_str(), wanted.budget_tokens, effort) {
-        ("disabled", ..) => Ok(told(ThinkingEffort::None, way, "thinking", adjusted)),
+        ("disabled", ..) => Ok(thinking_config(ThinkingEffort::None, way, "thinking", adjusted)),
         ("enabled", Some(budget), _) => {
             Ok(Some(ThinkingConfig { include_thoughts: true, thinking_budget: Some(budget), thinking_level: None }))
         }
-        ("enabled" | "adaptive", _, Some(effort)) => Ok(told(effort, way, "reasoning_effort", adjusted)),
+        ("enabled" | "adaptive", _, Some(effort)) => Ok(thinking_config(effort, way, "reasoning_effort", adjusted)),
         ("enabled" | "adaptive", _, None) => {
             let thinking_budget = matches!(way, Way::Budget { .. }).then_some(LEFT_TO_THE_MODEL);
             Ok(Some(ThinkingConfig { include_thoughts: true, thinking_budget, thinking_level: None }))
@@ -113,7 +113,12 @@ fn effort(name: &str) -> Result<ThinkingEffort, Fault> {
 }
 
 /// What an effort is called or costs in tokens at Gemini.
-fn told(effort: ThinkingEffort, way: Way, field: &'static str, adjusted: &mut Adjusted) -> Option<ThinkingConfig> {
+fn thinking_config(
+    effort: ThinkingEffort,
+    way: Way,
+    field: &'static str,
+    adjusted: &mut Adjusted,
+) -> Option<ThinkingConfig> {
     let include_thoughts = effort != ThinkingEffort::None;
     match way {
         Way::Never => {

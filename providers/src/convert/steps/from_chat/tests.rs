@@ -3,7 +3,7 @@
 use super::*;
 
 /// Steps in short, one a line.
-fn told(events: &[&str]) -> Vec<String> {
+fn render_steps(events: &[&str]) -> Vec<String> {
     let mut reader = ChatReader::default();
     let mut all = Vec::new();
     for event in events {
@@ -51,7 +51,7 @@ fn reasoning_text_and_calls_in_order() {
         "finish tool_calls",
         "end true",
     ];
-    assert_eq!(told(&events), expected);
+    assert_eq!(render_steps(&events), expected);
 }
 
 #[test]
@@ -60,11 +60,11 @@ fn calls_of_servers_that_number_badly() {
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"f","arguments":"{}"}}]}}]}"#,
     ];
-    assert_eq!(told(&same_number)[1..], ["call 0 a f", "arguments 0 {}", "call 1 b f", "arguments 1 {}"]);
+    assert_eq!(render_steps(&same_number)[1..], ["call 0 a f", "arguments 0 {}", "call 1 b f", "arguments 1 {}"]);
     let none = [
         r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}},{"function":{"name":"g"}}]}}]}"#,
     ];
-    assert_eq!(told(&none)[1..], ["call 0 call_0 f", "arguments 0 {\"a\":1}", "call 1 call_1 g"]);
+    assert_eq!(render_steps(&none)[1..], ["call 0 call_0 f", "arguments 0 {\"a\":1}", "call 1 call_1 g"]);
 }
 
 #[test]
@@ -74,14 +74,14 @@ fn parts_of_mistral_and_choices() {
         r#"{"choices":[{"index":1,"delta":{"content":"b"}}]}"#,
         "[DONE]",
     ];
-    let told = told(&events);
-    assert_eq!(told[..5], ["open ", "reasoning 1 hm", "text 2 a", "Choice(1)", "text 3 b"]);
-    assert_eq!(told[5..], ["Choice(0)", "finish stop", "Choice(1)", "finish stop", "end false"]);
+    let steps = render_steps(&events);
+    assert_eq!(steps[..5], ["open ", "reasoning 1 hm", "text 2 a", "Choice(1)", "text 3 b"]);
+    assert_eq!(steps[5..], ["Choice(0)", "finish stop", "Choice(1)", "finish stop", "end false"]);
 }
 
 #[test]
 fn errors_in_place_of_chunks() {
-    assert!(told(&[r#"{"error":{"message":"no","code":429}}"#])[0].contains("429"));
-    assert!(told(&[r#"{"choices":[{"error":{"message":"cut"},"finish_reason":"error"}]}"#])[1].contains("cut"));
-    assert_eq!(told(&["{"]), ["Unreadable"]);
+    assert!(render_steps(&[r#"{"error":{"message":"no","code":429}}"#])[0].contains("429"));
+    assert!(render_steps(&[r#"{"choices":[{"error":{"message":"cut"},"finish_reason":"error"}]}"#])[1].contains("cut"));
+    assert_eq!(render_steps(&["{"]), ["Unreadable"]);
 }
