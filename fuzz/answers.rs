@@ -1,5 +1,5 @@
-//! What must hold for any bytes that a provider may answer with. The fuzz target looks for bytes that break it; the tests
-//! of `upstream` run it over `corpus/` and over the answers that they know by name.
+//! What must hold for any bytes that a provider may answer with. The fuzz target looks for bytes that break it; the
+//! tests of `upstream` run it over `corpus/` and over the answers that they know by name.
 
 use super::http1::{BrokenWhy, Parser, RequestKind, ResponseHead};
 use bytes::BytesMut;

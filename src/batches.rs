@@ -1,6 +1,7 @@
-//! Batches that the gateway runs itself, and the files that they read and write. A batch is a job: one node at a time reads
-//! its lines and asks each of them as a request of the key that made the batch, through the door that all requests come by.
-//! What came of each line is written down before anything is counted, so that no finished line is ever asked again.
+//! Batches that the gateway runs itself, and the files that they read and write. A batch is a job: one node at a time
+//! reads its lines and asks each of them as a request of the key that made the batch, through the door that all
+//! requests come by. What came of each line is written down before anything is counted, so that no finished line is
+//! ever asked again.
 
 mod document;
 mod guest;

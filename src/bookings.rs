@@ -1,6 +1,6 @@
-//! What a provider did long after it was asked for, and tells of every time that it is looked at: counted once, whoever looks
-//! and at whichever node. A row beside the configuration says that it was, and of results with many lines how far: one node
-//! counts at a time, and what is about to be counted is noted before. Knows neither prices nor limits.
+//! What a provider did long after it was asked for, and tells of every time that it is looked at: counted once, whoever
+//! looks and at whichever node. A row beside the configuration says that it was, and of results with many lines how
+//! far: one node counts at a time, and what is about to be counted is noted before. Knows neither prices nor limits.
 
 mod claims;
 mod kept;

@@ -49,7 +49,8 @@ impl BudgetAlerts {
             if due == count.told {
                 continue;
             }
-            // Before it is noted that they are told: a node that dies in between has asked for what another finds there.
+            // Before it is noted that they are told: a node that dies in between has asked for what another finds
+            // there.
             for level in self.levels(count, &budget, due) {
                 self.mail(&snapshot, count, (&budget, level)).await?;
             }

@@ -80,7 +80,8 @@ pub(crate) enum Command {
     },
     /// Say what would become of a request, as the running gateway sees it; nothing is sent to a provider
     Explain {
-        /// JSON with `key`, `path` and, where they matter, `method`, `headers` and `body`; `-` reads it from standard input
+        /// JSON with `key`, `path` and, where they matter, `method`, `headers` and `body`; `-` reads it from standard
+        /// input
         request: PathBuf,
         /// Where its Admin API is reached
         #[arg(long, default_value = "http://127.0.0.1:8790")]

@@ -1,5 +1,5 @@
-//! The command line's way to the configuration as one document. Works on what is stored, whether a gateway runs on it or
-//! not: one that does hears of the change as of any other.
+//! The command line's way to the configuration as one document. Works on what is stored, whether a gateway runs on it
+//! or not: one that does hears of the change as of any other.
 
 use crate::serve::detached;
 use crate::settings::{Settings, document_secrets};

@@ -1,6 +1,6 @@
 //! Clients' connections on the proxy port: accepted on one thread, bounded in number, handed to the worker that has
-//! fewest, with a clock for every silence and a bound for every head. Heads are parsed and calls are served by Pingora and
-//! its proxy, which get each request when it is there. Nothing here knows a key, a route or a body.
+//! fewest, with a clock for every silence and a bound for every head. Heads are parsed and calls are served by Pingora
+//! and its proxy, which get each request when it is there. Nothing here knows a key, a route or a body.
 
 mod chunks;
 mod descriptors;

@@ -1,5 +1,5 @@
-//! Reads what providers keep elsewhere, at addresses that they tell: under the rules for any address that somebody names,
-//! and without a credential.
+//! Reads what providers keep elsewhere, at addresses that they tell: under the rules for any address that somebody
+//! names, and without a credential.
 
 use crate::upstream::CheckedCalls;
 use crate::upstream::http1::{Response, SendError};

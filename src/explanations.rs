@@ -1,5 +1,5 @@
-//! Requests that are supposed and not made: they go through a pipe into the door of this very process, where they are told
-//! instead of followed.
+//! Requests that are supposed and not made: they go through a pipe into the door of this very process, where they are
+//! told instead of followed.
 
 use crate::batches::LineRoad;
 use gateway_domain::ports::{Explanations, Fut, SupposedRequest, Unexplained};

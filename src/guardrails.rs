@@ -95,8 +95,8 @@ impl Guardrails {
         &self.background
     }
 
-    /// Facts for whoever counts them: what is compiled and kept, in bytes, how often that was done, and what was refused
-    /// since too much waited for it.
+    /// Facts for whoever counts them: what is compiled and kept, in bytes, how often that was done, and what was
+    /// refused since too much waited for it.
     pub(crate) fn kept(&self) -> u64 {
         self.compiled.len()
     }

@@ -2,10 +2,10 @@
 //! other's (`isolate_objects`): lists are filtered by these rows. They lie in the database, not in the journal of
 //! records: another node must find them at once, and the journal gives its records away to a store that may be another.
 //!
-//! A row is written by one task of the control runtime, and whoever delivers the answer waits for it, a second at most. Where
-//! the database is away answers pass all the same: what is to be noted waits in a queue with a bound, is tried again until it
-//! is written, and is counted as lost where the queue is full. It is lost as well where the process dies meanwhile: such an
-//! object is missing from lists, and still found by its id. Knows neither HTTP nor providers.
+//! A row is written by one task of the control runtime, and whoever delivers the answer waits for it, a second at most.
+//! Where the database is away answers pass all the same: what is to be noted waits in a queue with a bound, is tried
+//! again until it is written, and is counted as lost where the queue is full. It is lost as well where the process dies
+//! meanwhile: such an object is missing from lists, and still found by its id. Knows neither HTTP nor providers.
 
 use crate::bookings::BookingId;
 use crate::clock;

@@ -1,6 +1,6 @@
-//! Responses that were made of the answers of providers which keep none, kept for a while so that their clients can go on
-//! from one by its id. Bounded in bytes; where nodes share a shelf, any of them finds what another keeps. Knows nothing of
-//! requests, providers or the form of an item.
+//! Responses that were made of the answers of providers which keep none, kept for a while so that their clients can go
+//! on from one by its id. Bounded in bytes; where nodes share a shelf, any of them finds what another keeps. Knows
+//! nothing of requests, providers or the form of an item.
 
 mod entry;
 mod figures;

@@ -1,5 +1,5 @@
-//! Records that clients made of calls of their own, for the Admin API: they go to the writer's thread, and only when they lie in
-//! the journal is the client told. Of their messages as much is kept as of those of calls.
+//! Records that clients made of calls of their own, for the Admin API: they go to the writer's thread, and only when
+//! they lie in the journal is the client told. Of their messages as much is kept as of those of calls.
 
 use crate::ids;
 use crate::units::LogBodies;

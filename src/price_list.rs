@@ -1,6 +1,6 @@
-//! Opens the list of public prices. Reading it takes milliseconds, in which a worker serves nobody: it is read on a thread
-//! of its own, once, when the first call needs it, or behind the start where calls will. What is asked of it is no
-//! business of this file.
+//! Opens the list of public prices. Reading it takes milliseconds, in which a worker serves nobody: it is read on a
+//! thread of its own, once, when the first call needs it, or behind the start where calls will. What is asked of it is
+//! no business of this file.
 
 use gateway_domain::price::PriceBook;
 use gateway_domain::snapshot::Snapshot;
@@ -26,7 +26,8 @@ pub(crate) async fn opened_for(needed: impl FnOnce() -> bool) {
     }
 }
 
-/// Every call by an integration has its price in its record: where there is one, the list is read before somebody calls.
+/// Every call by an integration has its price in its record: where there is one, the list is read before somebody
+/// calls.
 pub(crate) fn open_behind_the_start(snapshot: &Snapshot) {
     if snapshot.upstreams().next().is_some() {
         // Where no thread can be had, the first call has one.

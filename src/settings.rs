@@ -230,7 +230,8 @@ settings! {
     tls_key: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_TLS_KEY" in "Listening";
     /// What this process runs
     role: [Option<Role>] as Role = Role::All, "GATEWAY_ROLE" in "Listening";
-    /// Slug of the deployment that this process is a node of: of each organisation it serves the workspaces that this allows [default: none, all are served]
+    /// Slug of the deployment that this process is a node of: of each organisation it serves the workspaces that this
+    /// allows [default: none, all are served]
     deployment: [Option<String>] as Option<String> = None, "GATEWAY_DEPLOYMENT" in "Listening";
     /// Proxy worker threads [default: number of cores]
     threads: [Option<usize>] as usize = std::thread::available_parallelism().map_or(1, usize::from), "GATEWAY_THREADS" in "Listening";
@@ -238,15 +239,20 @@ settings! {
     header_alias: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_HEADER_ALIAS" in "Listening", list "one_or_more";
     /// Addresses or CIDRs whose X-Forwarded-For is believed (repeatable)
     trusted_proxies: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_TRUSTED_PROXIES" in "Listening", list "one_or_more";
-    /// Origins whose web pages may call the proxy port from a browser, such as https://app.example.com, or * (repeatable, or with commas)
+    /// Origins whose web pages may call the proxy port from a browser, such as https://app.example.com, or *
+    /// (repeatable, or with commas)
     cors_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_CORS_ORIGINS" in "Listening", list "one_or_more";
-    /// Origins whose web pages may call MCP servers, such as https://app.example.com (repeatable, or with commas); that of --public-url always may
+    /// Origins whose web pages may call MCP servers, such as https://app.example.com (repeatable, or with commas); that
+    /// of --public-url always may
     mcp_allowed_origins: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_ALLOWED_ORIGINS" in "Listening", list "one_or_more";
-    /// Issuers, such as https://login.example.com, to whom clients of MCP servers are sent to sign in; needs --public-url (repeatable, or with commas)
+    /// Issuers, such as https://login.example.com, to whom clients of MCP servers are sent to sign in; needs
+    /// --public-url (repeatable, or with commas)
     mcp_authorization_servers: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_MCP_AUTHORIZATION_SERVERS" in "Listening", list "one_or_more";
-    /// Serve clients of MCP servers that speak as of 2024-11-05, over /{slug}/sse and /{slug}/messages; their streams lie on one node
+    /// Serve clients of MCP servers that speak as of 2024-11-05, over /{slug}/sse and /{slug}/messages; their streams
+    /// lie on one node
     mcp_legacy_sse: [Option<bool>] as bool = false, "GATEWAY_MCP_LEGACY_SSE" in "Listening";
-    /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host asked, over http]
+    /// Where browsers reach this installation, for links in answers, e.g. https://ai.example.com [default: the host
+    /// asked, over http]
     public_url: [Option<String>] as Option<String> = None, "GATEWAY_PUBLIC_URL" in "Listening";
     /// Base URL of the admin service that role `proxy` hands control-plane routes to; without it they are 404
     admin_upstream: [Option<String>] as Option<String> = None, "GATEWAY_ADMIN_UPSTREAM" in "Listening";
@@ -258,7 +264,8 @@ settings! {
     data_dir: [Option<PathBuf>] as PathBuf = PathBuf::from("./data"), "GATEWAY_DATA_DIR" in "Storage";
     /// sqlite:<path> or postgres://… [default: SQLite in the data dir]
     database_url: [Option<String>] as Option<String> = None, "GATEWAY_DATABASE_URL" in "Storage", secret true;
-    /// How Postgres has to prove itself: disable, prefer, require, verify-ca or verify-full [default: the URL's sslmode, else prefer]
+    /// How Postgres has to prove itself: disable, prefer, require, verify-ca or verify-full [default: the URL's
+    /// sslmode, else prefer]
     database_tls: [Option<String>] as Option<String> = None, "GATEWAY_DATABASE_TLS" in "Storage";
     /// Certificates (PEM) of the authority that signed Postgres' own; asks for verify-full unless told otherwise
     database_tls_ca: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_DATABASE_TLS_CA" in "Storage";
@@ -266,13 +273,16 @@ settings! {
     db_pool_size: [Option<u64>] as u64 = 12, "GATEWAY_DB_POOL_SIZE" in "Storage";
     /// File with the 32-byte key that secrets are sealed with [default: master.key in the data dir]
     master_key_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_MASTER_KEY_FILE" in "Storage";
-    /// Where files, results and exports lie: s3://bucket/prefix?region=…, file:///folder, rows: (repeatable; new ones go to the first) [default: rows of the database]
+    /// Where files, results and exports lie: s3://bucket/prefix?region=…, file:///folder, rows: (repeatable; new ones
+    /// go to the first) [default: rows of the database]
     blob_url: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_BLOB_URL" in "Storage", secret true, list "one_or_more";
     /// Bytes of files, results of batches and exports that are kept of one organisation; an upload beyond is refused
     file_store_max: [Option<Size>] as Size = Size::mib(10_240), "GATEWAY_FILE_STORE_MAX" in "Storage";
-    /// Where what is kept of messages lies, beside the log store: s3://bucket/prefix?region=…, file:///folder (repeatable; new ones go to the first) [default: in the log store]
+    /// Where what is kept of messages lies, beside the log store: s3://bucket/prefix?region=…, file:///folder
+    /// (repeatable; new ones go to the first) [default: in the log store]
     log_bodies_url: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_LOG_BODIES_URL" in "Storage", secret true, list "one_or_more";
-    /// redis://[user:password@]host:port[/db], rediss:// for TLS, several with commas for a cluster: shared counters and cache
+    /// redis://[user:password@]host:port[/db], rediss:// for TLS, several with commas for a cluster: shared counters
+    /// and cache
     redis_url: [Option<String>] as Option<String> = None, "GATEWAY_REDIS_URL" in "Storage", secret true;
     /// Longest wait for an answer of Redis on a request's path
     redis_timeout: [Option<TimeSpan>] as TimeSpan = TimeSpan::millis(100), "GATEWAY_REDIS_TIMEOUT" in "Storage";
@@ -289,13 +299,15 @@ settings! {
     max_buffered_bytes: [Option<Size>] as Size = Size::mib(1024), "GATEWAY_MAX_BUFFERED_BYTES" in "Limits";
     /// Answers kept in memory by the response cache, in bytes; 0 keeps none
     cache_max: [Option<Size>] as Size = Size::mib(128), "GATEWAY_CACHE_MAX" in "Limits";
-    /// How long a response is kept that was made of an answer of a provider without the Responses API, for clients that go on from it by its id; 0 keeps none
+    /// How long a response is kept that was made of an answer of a provider without the Responses API, for clients that
+    /// go on from it by its id; 0 keeps none
     responses_keep: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(3600), "GATEWAY_RESPONSES_KEEP" in "Limits";
     /// Bytes of such responses in memory; the oldest go first
     responses_keep_max: [Option<Size>] as Size = Size::mib(64), "GATEWAY_RESPONSES_KEEP_MAX" in "Limits";
     /// Requests served at once, over all connections; more are 503. 0 is no limit
     max_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_CONNECTIONS" in "Limits";
-    /// Connections of clients that may be open at once on the proxy port; more make idle ones leave, or are closed. 0 is half of the file descriptors that are left
+    /// Connections of clients that may be open at once on the proxy port; more make idle ones leave, or are closed. 0
+    /// is half of the file descriptors that are left
     max_open_connections: [Option<usize>] as usize = 0, "GATEWAY_MAX_OPEN_CONNECTIONS" in "Limits";
     /// Requests from one address in a second, on the proxy port; more are 429. 0 is no limit
     address_rate: [Option<u64>] as u64 = 0, "GATEWAY_ADDRESS_RATE" in "Limits";
@@ -318,18 +330,21 @@ settings! {
     google_metadata_url: [Option<String>] as String = "http://metadata.google.internal".to_owned(), "GATEWAY_GOOGLE_METADATA_URL" in "Clouds";
     /// Base URL of Azure's metadata service, for the same
     azure_metadata_url: [Option<String>] as String = "http://169.254.169.254".to_owned(), "GATEWAY_AZURE_METADATA_URL" in "Clouds";
-    /// Endpoint of the identity that App Service gives this process, in place of the metadata service (IDENTITY_ENDPOINT is honoured too)
+    /// Endpoint of the identity that App Service gives this process, in place of the metadata service
+    /// (IDENTITY_ENDPOINT is honoured too)
     azure_identity_endpoint: [Option<String>] as Option<String> = None, "GATEWAY_AZURE_IDENTITY_ENDPOINT" in "Clouds";
     /// Its secret (IDENTITY_HEADER is honoured too)
     azure_identity_header: [Option<String>] as Option<String> = None, "GATEWAY_AZURE_IDENTITY_HEADER" in "Clouds", secret true;
     /// Where Microsoft Entra gives tokens; sovereign clouds have their own
     azure_authority: [Option<String>] as String = "https://login.microsoftonline.com".to_owned(), "GATEWAY_AZURE_AUTHORITY" in "Clouds";
-    /// File with the token that Azure's workload identity gives this process (AZURE_FEDERATED_TOKEN_FILE is honoured too)
+    /// File with the token that Azure's workload identity gives this process (AZURE_FEDERATED_TOKEN_FILE is honoured
+    /// too)
     azure_token_file: [Option<PathBuf>] as Option<PathBuf> = None, "GATEWAY_AZURE_TOKEN_FILE" in "Clouds";
 
     /// How often secrets of managers are read again, about
     secret_refresh: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_SECRET_REFRESH" in "Secrets";
-    /// Let secret references of organisations sign in as this machine (cloud roles, managed identities, a cluster's token)
+    /// Let secret references of organisations sign in as this machine (cloud roles, managed identities, a cluster's
+    /// token)
     secret_machine_identity: [Option<bool>] as bool = false, "GATEWAY_SECRET_MACHINE_IDENTITY" in "Secrets";
     /// Let secret references name variables of the environment that begin so [default: none]
     secret_env_prefix: [Option<String>] as Option<String> = None, "GATEWAY_SECRET_ENV_PREFIX" in "Secrets";
@@ -364,7 +379,8 @@ settings! {
     mcp_max_time: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(900), "GATEWAY_MCP_MAX_TIME" in "Clocks";
     /// How often an MCP server is asked again what it offers; 0 asks only when somebody wants it
     mcp_sync_interval: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(900), "GATEWAY_MCP_SYNC_INTERVAL" in "Clocks";
-    /// How long a list of an MCP server that keeps no sessions is kept, if the server does not say otherwise; 0 keeps none
+    /// How long a list of an MCP server that keeps no sessions is kept, if the server does not say otherwise; 0 keeps
+    /// none
     mcp_list_ttl: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_MCP_LIST_TTL" in "Clocks";
     /// How long a connection to an MCP server over SSE or to a program stays open that nobody uses
     mcp_connection_idle: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_MCP_CONNECTION_IDLE" in "Clocks";
@@ -382,7 +398,8 @@ settings! {
     batch_parallel: [Option<usize>] as usize = 25, "GATEWAY_BATCH_PARALLEL" in "Batches";
     /// How often a provider is asked how a batch stands that it runs for the gateway
     batch_poll: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(60), "GATEWAY_BATCH_POLL" in "Batches";
-    /// How soon a batch that a client made at a provider is looked at, so that it is counted though nobody else looks; 0 is never
+    /// How soon a batch that a client made at a provider is looked at, so that it is counted though nobody else looks;
+    /// 0 is never
     batch_watch: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(300), "GATEWAY_BATCH_WATCH" in "Batches";
     /// For how long such a batch is looked at
     batch_watch_time: [Option<TimeSpan>] as TimeSpan = TimeSpan::secs(8 * 86_400), "GATEWAY_BATCH_WATCH_TIME" in "Batches";
@@ -396,7 +413,8 @@ settings! {
     /// Socket that listeners are handed over on
     upgrade_sock: [Option<PathBuf>] as PathBuf = PathBuf::from("/tmp/gateway-upgrade.sock"), "GATEWAY_UPGRADE_SOCK" in "Shutdown and upgrade";
 
-    /// Where records go: sqlite:<folder>, postgres://…, clickhouse://…; null: and off: are for measurements [default: with the configuration]
+    /// Where records go: sqlite:<folder>, postgres://…, clickhouse://…; null: and off: are for measurements [default:
+    /// with the configuration]
     log_store_url: [Option<String>] as Option<String> = None, "GATEWAY_LOG_STORE_URL" in "Records", secret true;
     /// Days that request logs are shown and their bodies kept. 0 is for ever
     log_retention_days: [Option<u64>] as u64 = 90, "GATEWAY_LOG_RETENTION_DAYS" in "Records";
@@ -430,7 +448,8 @@ settings! {
     metrics_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_LABELS" in "Telemetry", list "one_or_more";
     /// Labels that every metric carries: app=gateway,env=production
     metrics_const_labels: [Option<Vec<String>>] as Vec<String> = Vec::new(), "GATEWAY_METRICS_CONST_LABELS" in "Telemetry", list "one_or_more";
-    /// Base URL of an OpenTelemetry collector (OTLP, http/protobuf); traces and metrics go below it to /v1/traces and /v1/metrics
+    /// Base URL of an OpenTelemetry collector (OTLP, http/protobuf); traces and metrics go below it to /v1/traces and
+    /// /v1/metrics
     otlp_endpoint: [Option<String>] as Option<String> = None, "GATEWAY_OTLP_ENDPOINT" in "Telemetry";
     /// Headers for the collector: name=value,name=value
     otlp_headers: [Option<String>] as Option<String> = None, "GATEWAY_OTLP_HEADERS" in "Telemetry", secret true;

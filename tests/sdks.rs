@@ -1,5 +1,6 @@
-//! Official SDKs against the real binary and its mock upstream: unmodified, but for base URL, key and headers; and answers
-//! of providers against their own SDKs. The scripts are in `tests/sdk`; `tests/sdk/setup.sh` installs what they import.
+//! Official SDKs against the real binary and its mock upstream: unmodified, but for base URL, key and headers; and
+//! answers of providers against their own SDKs. The scripts are in `tests/sdk`; `tests/sdk/setup.sh` installs what they
+//! import.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -126,7 +127,8 @@ impl Stage {
         command
             .env("TEST_URL", self.gateway.url(""))
             .env("TEST_KEY", WORKSPACE_KEY)
-            // Reading the bundle of all authorities takes longer than a check, and every client that a script makes reads it.
+            // Reading the bundle of all authorities takes longer than a check, and every client that a script makes
+            // reads it.
             .env("SSL_CERT_FILE", Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/tls/cert.pem"))
             .envs(self.told.iter().map(|(name, value)| (*name, value)));
         let output = tokio::task::spawn_blocking(move || command.output()).await.expect("joined").expect("it runs");

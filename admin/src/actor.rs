@@ -37,9 +37,9 @@ pub struct Actor {
     pub scopes: Scopes,
     /// Whether it may make somebody admin of a workspace, or unmake one: not people who are none themselves.
     pub(crate) may_make_admins: bool,
-    /// Whether it may change and lift what a whole workspace is limited to: an Admin key, people who run the organisation
-    /// or the workspace, and managers where the organisation lets them. A service key of a workspace has no role: it
-    /// may no more than a manager.
+    /// Whether it may change and lift what a whole workspace is limited to: an Admin key, people who run the
+    /// organisation or the workspace, and managers where the organisation lets them. A service key of a workspace has
+    /// no role: it may no more than a manager.
     pub(crate) may_set_limits: bool,
     /// Whether it sees the logs of others.
     pub(crate) sees_all: bool,

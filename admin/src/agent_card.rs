@@ -1,5 +1,6 @@
-//! Cards of agents: as clients of the gateway see them, and as agents give them. Asks an agent for its card, where agents have one: `agent-card.json`, and where that is not there `agent.json`. Bytes are
-//! counted while they come. Stores nothing.
+//! Cards of agents: as clients of the gateway see them, and as agents give them. Asks an agent for its card, where
+//! agents have one: `agent-card.json`, and where that is not there `agent.json`. Bytes are counted while they come.
+//! Stores nothing.
 
 use crate::app::App;
 use crate::mcp_probe::ProbeTarget;
@@ -70,8 +71,8 @@ async fn find(outside: &dyn Outside, target: &ProbeTarget, clock: fn() -> Timest
     FoundCard { status, millis: (clock().0 - began.0) / 1000, card }
 }
 
-/// The card that clients of the gateway see; `None`: nobody knows what the agent says of itself. `base`: the gateway's own
-/// address, without a slash at its end.
+/// The card that clients of the gateway see; `None`: nobody knows what the agent says of itself. `base`: the gateway's
+/// own address, without a slash at its end.
 pub fn public_agent_card(agent: &ManagedAgent, upstream: &AgentUpstream, base: &str) -> Option<Value> {
     upstream.card.as_ref().map(|card| public_card(agent, upstream, card, base))
 }

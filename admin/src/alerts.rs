@@ -1,5 +1,6 @@
 //! Alerts: whether a rule applies is looked at beside the requests, from sums that are kept anyway; what is to be told
-//! becomes a job, so that it is told by one node, and by another where that one dies. Says nothing of where rules come from.
+//! becomes a job, so that it is told by one node, and by another where that one dies. Says nothing of where rules come
+//! from.
 
 mod budgets;
 mod deliver;

@@ -1,5 +1,6 @@
 //! Who spent what: sums of calls, money, tokens and time over a range, as graphs, as one row, or by what calls have in
-//! common. What is told is data: a graph is a row of a table of measures, a group is a dimension. Adds up nothing itself.
+//! common. What is told is data: a graph is a row of a table of measures, a group is a dimension. Adds up nothing
+//! itself.
 
 mod buckets;
 mod feedback;

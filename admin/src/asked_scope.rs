@@ -1,5 +1,5 @@
-//! Scopes that a person is sent to a sign-in for, and how often that was for nothing: a server that goes on refusing what it asked for
-//! is not followed for ever. Knows no token and no server.
+//! Scopes that a person is sent to a sign-in for, and how often that was for nothing: a server that goes on refusing
+//! what it asked for is not followed for ever. Knows no token and no server.
 
 use gateway_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The output of a batch whose answers guardrails are judging, put in the place of the gateway's own by whoever judges them
-//! elsewhere. Knows no batch: the port does.
+//! The output of a batch whose answers guardrails are judging, put in the place of the gateway's own by whoever judges
+//! them elsewhere. Knows no batch: the port does.
 
 use crate::problem::{Problem, bad, conflict, internal, missing, not_built};
 use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};

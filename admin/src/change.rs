@@ -129,8 +129,8 @@ impl AdminCall {
         Ok(changes.revision)
     }
 
-    /// Says before a commit what will be answered behind it, so that both are kept together for a client that has to ask
-    /// again. What is answered otherwise in the end is kept afterwards.
+    /// Says before a commit what will be answered behind it, so that both are kept together for a client that has to
+    /// ask again. What is answered otherwise in the end is kept afterwards.
     pub(crate) fn promise(&self, body: impl FnOnce() -> Value) {
         if let Some(repeat) = &self.repeat {
             repeat.promise(body());

@@ -314,8 +314,8 @@ static SPELLINGS: &[(&str, &str)] = &[
     ("/analytics/graphs/users-requests", "/analytics/graphs/users/requests"),
 ];
 
-/// The normal form of a path, without a slash at its end and in the spelling of the contract; `None` for one that has no
-/// such form.
+/// The normal form of a path, without a slash at its end and in the spelling of the contract; `None` for one that has
+/// no such form.
 pub(crate) fn straight(path: &str) -> Option<String> {
     let normal = normal(path).ok()?;
     let bare = normal.strip_suffix('/').filter(|bare| !bare.is_empty()).unwrap_or(&normal);

@@ -1,4 +1,5 @@
-//! Cookies of browsers: those of sessions and of sign-ins on their way. Names and values only; what they open is not known here.
+//! Cookies of browsers: those of sessions and of sign-ins on their way. Names and values only; what they open is not
+//! known here.
 
 use http::{HeaderMap, header};
 
@@ -15,7 +16,8 @@ pub(crate) fn named_cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h
 }
 
 /// The session of a browser. Pages of others may not use it, though the browser would send it along: browsers say whose
-/// page asks (Fetch Metadata), and those that do not yet say so name the page's origin. `ours`: where browsers reach us.
+/// page asks (Fetch Metadata), and those that do not yet say so name the page's origin. `ours`: where browsers reach
+/// us.
 pub(crate) fn session<'h>(headers: &'h HeaderMap, ours: Option<&str>) -> Option<&'h str> {
     let said = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let is_ours = match (said("sec-fetch-site"), said("origin")) {

@@ -1,5 +1,5 @@
-//! What of a stored row is not as it was, for the audit trail: each place in its document with what stood there and what
-//! stands there now. Secrets lie sealed or hashed in documents, and are told as four stars.
+//! What of a stored row is not as it was, for the audit trail: each place in its document with what stood there and
+//! what stands there now. Secrets lie sealed or hashed in documents, and are told as four stars.
 
 use gateway_domain::resource::{Audit, Stored};
 use serde_json::{Map, Value, json};

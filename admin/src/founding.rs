@@ -1,5 +1,5 @@
-//! What an organisation begins with: itself, a default workspace, and keys. Of the first start and of organisations that are
-//! made later alike; decides nothing about who may.
+//! What an organisation begins with: itself, a default workspace, and keys. Of the first start and of organisations
+//! that are made later alike; decides nothing about who may.
 
 use crate::app::App;
 use crate::grant;

@@ -1,14 +1,15 @@
-//! Which part of a row its history keeps, and the row that is made of it again. Keys, policies and integrations are kept as
-//! they were before their first change and after each one that changes that part; configs, guardrails and prompts number
-//! their versions themselves. Secrets stay as they lie in documents: sealed. A key's own secret is no part of it.
+//! Which part of a row its history keeps, and the row that is made of it again. Keys, policies and integrations are
+//! kept as they were before their first change and after each one that changes that part; configs, guardrails and
+//! prompts number their versions themselves. Secrets stay as they lie in documents: sealed. A key's own secret is no
+//! part of it.
 
 use gateway_domain::ports::HistoryStep;
 use gateway_domain::resource::{Audit, Kind, Stored, StoredVersion};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// Fields of a kind's documents that the history leaves alone: the secret of a key with all that makes new ones, what a key
-/// is for good, and the workspaces that an integration is open to. `None`: a kind without such a history.
+/// Fields of a kind's documents that the history leaves alone: the secret of a key with all that makes new ones, what a
+/// key is for good, and the workspaces that an integration is open to. `None`: a kind without such a history.
 fn left_out(kind: Kind) -> Option<&'static [&'static str]> {
     match kind {
         Kind::ApiKey => {

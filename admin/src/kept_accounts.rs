@@ -1,5 +1,5 @@
-//! Tokens of people's accounts at MCP servers as a node has them at hand: for some seconds without asking anybody, and one at a time
-//! asks for an account. Asks nobody; see [`crate::mcp_account`].
+//! Tokens of people's accounts at MCP servers as a node has them at hand: for some seconds without asking anybody, and
+//! one at a time asks for an account. Asks nobody; see [`crate::mcp_account`].
 
 use crate::asked_scope::AskedScope;
 use gateway_domain::ports::{McpAccount, McpAccountId};

@@ -1,6 +1,6 @@
-//! The configuration of an organisation as one document: written from what is stored, compared with it, and put in force
-//! in one write. What each resource says in it is its own business; what is here is the order of things, their names, and
-//! that all of a document holds or none of it does. Values of secrets are never in it.
+//! The configuration of an organisation as one document: written from what is stored, compared with it, and put in
+//! force in one write. What each resource says in it is its own business; what is here is the order of things, their
+//! names, and that all of a document holds or none of it does. Values of secrets are never in it.
 
 mod apply;
 mod author;
@@ -33,8 +33,8 @@ use std::collections::BTreeMap;
 use stored::StoredRows;
 use text::DocumentBounds;
 
-/// The configuration of the organisation `default`, or of the oldest one: a local act of the operator. `write` is given the
-/// document piece by piece; whatever could be wrong with what is stored is known before the first.
+/// The configuration of the organisation `default`, or of the oldest one: a local act of the operator. `write` is given
+/// the document piece by piece; whatever could be wrong with what is stored is known before the first.
 pub async fn export_configuration(
     app: &App,
     write: &mut (dyn FnMut(&str) + Send),

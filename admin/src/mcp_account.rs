@@ -1,6 +1,6 @@
-//! Accounts of people at MCP servers that sign people in by themselves (`oauth_auto`): where a server has them sign in, as which client
-//! the gateway asks there, and the tokens that come of it. Tokens stay between this module, the sealed rows and the server that
-//! they are for: whoever calls that server is handed a header.
+//! Accounts of people at MCP servers that sign people in by themselves (`oauth_auto`): where a server has them sign in,
+//! as which client the gateway asks there, and the tokens that come of it. Tokens stay between this module, the sealed
+//! rows and the server that they are for: whoever calls that server is handed a header.
 
 mod client;
 mod endpoint;

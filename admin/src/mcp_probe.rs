@@ -1,5 +1,5 @@
-//! Asks an MCP server who it is and what it offers, as a client without capabilities would: in the modern way first, and
-//! where that is not understood by opening a session. Stores nothing.
+//! Asks an MCP server who it is and what it offers, as a client without capabilities would: in the modern way first,
+//! and where that is not understood by opening a session. Stores nothing.
 
 use gateway_domain::ports::{McpLine, Outside, OutsideCall, OutsideReply};
 use gateway_domain::resource::mcp::McpSync;
@@ -38,7 +38,8 @@ pub(crate) struct Probed {
     pub(crate) millis: i64,
     /// `Err`: a sentence that holds nothing of what the server said beyond its status and its error's message.
     pub(crate) told: Result<McpSync, String>,
-    /// Who it is and which version it speaks, where that is all that it said: what it offers may want more than it was asked with.
+    /// Who it is and which version it speaks, where that is all that it said: what it offers may want more than it was
+    /// asked with.
     pub(crate) opened: Option<McpSync>,
 }
 
@@ -133,7 +134,8 @@ impl ProbeTalk<'_> {
         Ok(McpSync { status: "ok".to_owned(), at: Some((self.clock)()), items, ..opening })
     }
 
-    /// A server that lets nobody discover it, though it knows how to refuse that, and knows of no sessions speaks the modern way.
+    /// A server that lets nobody discover it, though it knows how to refuse that, and knows of no sessions speaks the
+    /// modern way.
     async fn open_session(&mut self) -> Result<String, String> {
         let is_shut = matches!(self.status, Some(401 | 403));
         let opened = self.initialize().await;

@@ -1,6 +1,6 @@
-//! MCP servers are asked again and again what they offer: each integration has one job that never ends, which whatever node is free
-//! runs when it is due. The integration is written only where something is other than before; how the server fared otherwise is
-//! what the job notes.
+//! MCP servers are asked again and again what they offer: each integration has one job that never ends, which whatever
+//! node is free runs when it is due. The integration is written only where something is other than before; how the
+//! server fared otherwise is what the job notes.
 
 use crate::app::App;
 use crate::change::{Action, ChangeOrigin, WriteView, commit};
@@ -66,7 +66,8 @@ impl McpSyncOutcome {
     }
 }
 
-/// Gives each integration its job; `planned` are those that have one. Runs are spread over the time between two of them.
+/// Gives each integration its job; `planned` are those that have one. Runs are spread over the time between two of
+/// them.
 pub async fn plan_mcp_syncs(app: &App, planned: &mut BTreeSet<Uuid>, every: Duration) -> Result<(), Problem> {
     let snapshot = app.live.snapshot();
     let there: BTreeSet<Uuid> = snapshot.mcp_upstreams().map(|upstream| upstream.id.0).collect();

@@ -1,7 +1,7 @@
-//! The gateway as an authorisation server of its own (OAuth 2.1), so that clients of MCP servers sign people in by themselves:
-//! what it says of itself, how clients register, the page where somebody allows one, and the tokens at the end. These routes
-//! speak OAuth's dialect and not that of the Admin API, so they have a table of their own. What a token opens is decided
-//! where requests come in.
+//! The gateway as an authorisation server of its own (OAuth 2.1), so that clients of MCP servers sign people in by
+//! themselves: what it says of itself, how clients register, the page where somebody allows one, and the tokens at the
+//! end. These routes speak OAuth's dialect and not that of the Admin API, so they have a table of their own. What a
+//! token opens is decided where requests come in.
 
 mod access;
 mod ask;

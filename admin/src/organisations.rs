@@ -1,6 +1,6 @@
-//! The organisations of an installation. The one of the first start makes others over the API, names their owners, gives them
-//! Admin keys, and takes them out once nothing is in them; it does not act inside them. None of the others knows of any but
-//! itself, and what each does within itself stands beside the resources.
+//! The organisations of an installation. The one of the first start makes others over the API, names their owners,
+//! gives them Admin keys, and takes them out once nothing is in them; it does not act inside them. None of the others
+//! knows of any but itself, and what each does within itself stands beside the resources.
 
 mod known;
 mod making;

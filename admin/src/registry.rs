@@ -1,6 +1,7 @@
-//! The MCP servers of a workspace as a registry tells of them (`server.json`, the API of registry.modelcontextprotocol.io of
-//! 2025-12-01), so that clients find out by themselves what there is: of whoever asks, what they may use, under the address by which the
-//! gateway serves it. These routes speak that API's dialect, so they have a table of their own. Nothing is published here.
+//! The MCP servers of a workspace as a registry tells of them (`server.json`, the API of
+//! registry.modelcontextprotocol.io of 2025-12-01), so that clients find out by themselves what there is: of whoever
+//! asks, what they may use, under the address by which the gateway serves it. These routes speak that API's dialect, so
+//! they have a table of their own. Nothing is published here.
 
 mod entry;
 mod fault;

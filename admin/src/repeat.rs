@@ -1,6 +1,7 @@
-//! Requests that their client may send again because it never saw the answer (draft-ietf-httpapi-idempotency-key-header):
-//! the first is carried out, and the others are told what it was told. The mark of a change of the configuration is
-//! written with that change, so that no node can do one without the other; what is kept elsewhere is marked before.
+//! Requests that their client may send again because it never saw the answer
+//! (draft-ietf-httpapi-idempotency-key-header): the first is carried out, and the others are told what it was told. The
+//! mark of a change of the configuration is written with that change, so that no node can do one without the other;
+//! what is kept elsewhere is marked before.
 
 use crate::actor::Actor;
 use crate::app::App;

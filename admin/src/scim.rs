@@ -1,5 +1,5 @@
-//! SCIM 2.0 (RFC 7643, RFC 7644): a directory outside makes users, changes them, switches them off and tells who is in which
-//! group. What people may do by their groups is told by an admin, in [`mapping`]. Knows no provider by name.
+//! SCIM 2.0 (RFC 7643, RFC 7644): a directory outside makes users, changes them, switches them off and tells who is in
+//! which group. What people may do by their groups is told by an admin, in [`mapping`]. Knows no provider by name.
 
 mod document;
 mod etag;

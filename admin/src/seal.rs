@@ -1,5 +1,5 @@
-//! Texts that clients and browsers carry for the gateway: sealed, so that nobody reads, makes or changes one, each kind for its
-//! own purpose alone. They stand in addresses, forms and cookies as they are.
+//! Texts that clients and browsers carry for the gateway: sealed, so that nobody reads, makes or changes one, each kind
+//! for its own purpose alone. They stand in addresses, forms and cookies as they are.
 
 use crate::app::App;
 use serde::Serialize;

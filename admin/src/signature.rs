@@ -1,5 +1,5 @@
-//! Signatures of JSON Web Tokens, whoever issued them. Says who signed, and nothing of what the claims are worth: times,
-//! issuer and audience are for who asks, by the request's own clock.
+//! Signatures of JSON Web Tokens, whoever issued them. Says who signed, and nothing of what the claims are worth:
+//! times, issuer and audience are for who asks, by the request's own clock.
 
 use gateway_domain::token::{KeyNumbers, PublicKey};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};

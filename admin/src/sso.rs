@@ -1,5 +1,5 @@
-//! Single sign-on of people by OpenID Connect: the settings of an organisation, the way to its provider and back, and the
-//! session at its end, which is a short-lived key of that person. What a person may do is decided where keys are.
+//! Single sign-on of people by OpenID Connect: the settings of an organisation, the way to its provider and back, and
+//! the session at its end, which is a short-lived key of that person. What a person may do is decided where keys are.
 
 mod back;
 mod claimed;

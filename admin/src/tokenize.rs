@@ -1,5 +1,5 @@
-//! How many tokens a text or the body of a request has, by the tokenizers that are here. No provider is asked and nothing is
-//! counted against limits; what is an estimate says so. Knows no tokenizer: the port counts.
+//! How many tokens a text or the body of a request has, by the tokenizers that are here. No provider is asked and
+//! nothing is counted against limits; what is an estimate says so. Knows no tokenizer: the port counts.
 
 use crate::problem::{Problem, bad, busy, not_built};
 use crate::route::{AdminCall, AdminReply, AdminRoute, authed};

@@ -1,5 +1,5 @@
-//! MCP servers that said that their lists are others now: each is asked again soon by one node of all, whichever node heard it, and
-//! however often it says so. Here they are only noted; see [`crate::mcp_sync`].
+//! MCP servers that said that their lists are others now: each is asked again soon by one node of all, whichever node
+//! heard it, and however often it says so. Here they are only noted; see [`crate::mcp_sync`].
 
 use gateway_domain::id::{McpIntegrationId, OrgId};
 use parking_lot::Mutex;

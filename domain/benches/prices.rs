@@ -1,5 +1,5 @@
-//! What the public price list costs: to read it once, to keep it, and to look a price up in it.
-//! `cargo bench -p gateway-domain --bench prices`; exits with 1 when it takes 4 MB or more, or a look-up 100 ns or more.
+//! What the public price list costs: to read it once, to keep it, and to look a price up in it. `cargo bench -p
+//! gateway-domain --bench prices`; exits with 1 when it takes 4 MB or more, or a look-up 100 ns or more.
 
 #![expect(clippy::print_stdout, reason = "a program for developers")]
 

@@ -1,5 +1,5 @@
-//! What is known of alert rules beside what admins say of them: when each was looked at, what was found, when it was last
-//! told, and what a message says. Knows neither clock nor channel.
+//! What is known of alert rules beside what admins say of them: when each was looked at, what was found, when it was
+//! last told, and what a message says. Knows neither clock nor channel.
 
 use crate::id::{OrgId, WorkspaceId};
 use crate::resource::alert::AlertKind;

@@ -1,6 +1,6 @@
-//! What records add up to: sums of calls, tokens, money and time, and what they are told apart by. Rollups are these sums,
-//! kept by the hour and the day while records are stored; a question that no rollup can answer makes the same sums from
-//! the records themselves, by the same rules. Knows no store and no clock.
+//! What records add up to: sums of calls, tokens, money and time, and what they are told apart by. Rollups are these
+//! sums, kept by the hour and the day while records are stored; a question that no rollup can answer makes the same
+//! sums from the records themselves, by the same rules. Knows no store and no clock.
 
 mod combination;
 mod margin;

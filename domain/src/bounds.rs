@@ -26,7 +26,8 @@ pub struct Peek<'a> {
     pub stream: bool,
     /// `stream_options.include_usage` is true.
     pub wants_usage: bool,
-    /// A top-level field is spelled `Model` or the like: servers that read names without their case take it for `model`.
+    /// A top-level field is spelled `Model` or the like: servers that read names without their case take it for
+    /// `model`.
     pub model_respelled: bool,
     /// False for a body of a raw operation that is no JSON: nobody knows what it asks for.
     pub read: bool,

@@ -39,8 +39,8 @@ pub struct EndedService {
     pub says: &'static str,
 }
 
-/// The end of a family's service, where a page of its provider's own tells the day. Calls go up all the same: nobody here
-/// knows better than the address itself, and a custom host may be of somebody who still serves it.
+/// The end of a family's service, where a page of its provider's own tells the day. Calls go up all the same: nobody
+/// here knows better than the address itself, and a custom host may be of somebody who still serves it.
 pub fn ended(slug: &str) -> Option<&'static EndedService> {
     match slug {
         "anyscale" => Some(&EndedService {

@@ -44,8 +44,8 @@ pub fn compile(config: &Value, context: &Context<'_>) -> Result<Config, Vec<Conf
     if problems.is_empty() { Ok(compiled) } else { Err(problems) }
 }
 
-/// Visits each credential (`api_key` of any target, secret settings of a cloud, what checks of guardrails sign in with) in
-/// a config document, to seal, open or mask it. A credential file that is given as an object becomes its text.
+/// Visits each credential (`api_key` of any target, secret settings of a cloud, what checks of guardrails sign in with)
+/// in a config document, to seal, open or mask it. A credential file that is given as an object becomes its text.
 pub fn visit_secrets(config: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     visit_called_secrets(config, &mut |secret, _| visit(secret));
 }

@@ -163,8 +163,8 @@ pub struct CounterOp {
 }
 
 impl CounterOp {
-    /// When a call that is refused now will fit, if nothing more is used until then: what is beyond the limit begins the
-    /// next windows, each of which repays as much as the limit is.
+    /// When a call that is refused now will fit, if nothing more is used until then: what is beyond the limit begins
+    /// the next windows, each of which repays as much as the limit is.
     pub fn fits_at(&self, taken: u64) -> Timestamp {
         let length = self.ends.0.saturating_sub(self.slot.began.0);
         if self.ends.0 == i64::MAX || length <= 0 {

@@ -1,5 +1,5 @@
-//! What somebody thinks of a call: a value with a weight, told of its trace by a client or by a guardrail. Rows beside the
-//! configuration, since whoever tells waits for the answer that they are kept.
+//! What somebody thinks of a call: a value with a weight, told of its trace by a client or by a guardrail. Rows beside
+//! the configuration, since whoever tells waits for the answer that they are kept.
 
 use crate::id::{OrgId, WorkspaceId};
 use crate::time::Timestamp;

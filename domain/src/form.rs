@@ -1,5 +1,5 @@
-//! Forms of parts as clients upload them (RFC 7578): where each part stands in a body that is held whole. Reads no part, and
-//! changes nothing; fields of text are found by name. What a form may hold is bounded here.
+//! Forms of parts as clients upload them (RFC 7578): where each part stands in a body that is held whole. Reads no
+//! part, and changes nothing; fields of text are found by name. What a form may hold is bounded here.
 
 use std::fmt;
 use std::ops::Range;
@@ -129,8 +129,8 @@ fn first(body: &[u8], line: &[u8]) -> Option<usize> {
     if body.starts_with(line) { Some(0) } else { next(body, 0, line).map(|at| at + 2) }
 }
 
-/// Where the line break before the next delimiter stands. Two hyphens, blanks or a line break have to follow that: a value
-/// may hold text that begins as the delimiter does.
+/// Where the line break before the next delimiter stands. Two hyphens, blanks or a line break have to follow that: a
+/// value may hold text that begins as the delimiter does.
 fn next(body: &[u8], from: usize, line: &[u8]) -> Option<usize> {
     let behind = |at: usize| body.get(at + 2 + line.len()..).unwrap_or_default();
     let ends = |rest: &[u8]| rest.starts_with(b"--") || rest.starts_with(b"\r\n") || matches!(rest, [b' ' | b'\t', ..]);

@@ -1,6 +1,6 @@
-//! Objects that a provider keeps (files, batches, responses, …): which calls are about them, and the ids by which a client
-//! finds them again where several providers could have been asked. Such an id holds the provider that keeps the object,
-//! sealed; nothing is stored. Knows no seal and no provider.
+//! Objects that a provider keeps (files, batches, responses, …): which calls are about them, and the ids by which a
+//! client finds them again where several providers could have been asked. Such an id holds the provider that keeps the
+//! object, sealed; nothing is stored. Knows no seal and no provider.
 
 mod json;
 mod lists;
@@ -262,8 +262,8 @@ pub(crate) fn is_made_file(place: &IdPlace<'_>) -> bool {
     place.depth == 2 && place.object == "file"
 }
 
-/// Whether it does so in an answer. An `id` of no known kind is one of an object where it stands in front: other ids of an
-/// answer, of calls of tools for one, are the client's business. So is one of the file that an upload became.
+/// Whether it does so in an answer. An `id` of no known kind is one of an object where it stands in front: other ids of
+/// an answer, of calls of tools for one, are the client's business. So is one of the file that an upload became.
 pub fn is_id_of_object(place: &IdPlace<'_>, text: &str) -> bool {
     if text.is_empty() || text.len() > LONGEST_ID || text.contains(MARK) || !names_object(place) {
         return false;

@@ -1,5 +1,5 @@
-//! A set of public keys as issuers publish it (RFC 7517), cut down to what may sign tokens: RSA of at least 2048 bits for RS256
-//! and the curve P-256 for ES256, named by a `kid`, not meant for another algorithm or use.
+//! A set of public keys as issuers publish it (RFC 7517), cut down to what may sign tokens: RSA of at least 2048 bits
+//! for RS256 and the curve P-256 for ES256, named by a `kid`, not meant for another algorithm or use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

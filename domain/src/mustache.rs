@@ -1,6 +1,7 @@
 //! Mustache, as saved prompts are written in it: variables, sections, inverted sections, comments, partials and changed
-//! delimiters. What is deliberately absent: lambdas, inheritance and HTML escapes, since what comes out is text or JSON and
-//! no page. Whoever renders bounds what comes out, how deep it goes and how much work it is; a template is a tenant's.
+//! delimiters. What is deliberately absent: lambdas, inheritance and HTML escapes, since what comes out is text or JSON
+//! and no page. Whoever renders bounds what comes out, how deep it goes and how much work it is; a template is a
+//! tenant's.
 
 mod parse;
 mod render;

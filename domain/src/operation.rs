@@ -388,8 +388,8 @@ pub struct Routed<'a> {
     pub body: Option<Body>,
 }
 
-/// The routes by which SDKs ask models. Below a second `/v1` they are still meant: a provider that has such a path of its own
-/// means the same by it.
+/// The routes by which SDKs ask models. Below a second `/v1` they are still meant: a provider that has such a path of
+/// its own means the same by it.
 const ASKED: &[&str] =
     &["/chat/completions", "/completions", "/embeddings", "/messages", "/messages/count_tokens", "/responses"];
 
@@ -490,8 +490,8 @@ fn dialect_of(tail: &str) -> Dialect {
     }
 }
 
-/// Its versions stand before everything (`/v1` is the gateway's own), its verbs behind the model. Below `/openai` it speaks
-/// as OpenAI does.
+/// Its versions stand before everything (`/v1` is the gateway's own), its verbs behind the model. Below `/openai` it
+/// speaks as OpenAI does.
 fn is_of_google(tail: &str) -> bool {
     let versioned = tail.starts_with("/v1beta/") && !tail.starts_with("/v1beta/openai/");
     let verb = tail.rsplit_once('/').and_then(|(_, last)| last.split_once(':')).map(|(_, verb)| verb);

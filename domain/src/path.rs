@@ -30,7 +30,8 @@ pub fn normal(path: &str) -> Result<Cow<'_, str>, PathError> {
     Ok(path)
 }
 
-/// Nothing in it could have another form: no segment is empty or begins with a dot, nothing is encoded. Most paths are so.
+/// Nothing in it could have another form: no segment is empty or begins with a dot, nothing is encoded. Most paths are
+/// so.
 fn is_plain(path: &[u8]) -> bool {
     path.first() == Some(&b'/')
         && memchr::memchr2(b'%', b'\\', path).is_none()

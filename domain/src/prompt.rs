@@ -1,5 +1,6 @@
-//! A call of a saved prompt made into the chat request that it stands for: the template rendered with the caller's variables,
-//! and over it what the caller says of the request itself. What becomes of that request is no business of this module.
+//! A call of a saved prompt made into the chat request that it stands for: the template rendered with the caller's
+//! variables, and over it what the caller says of the request itself. What becomes of that request is no business of
+//! this module.
 
 use crate::fault::{Fault, FaultKind};
 use crate::mustache::{BadTemplate, Partials, RenderBounds, Renderer};
@@ -110,8 +111,8 @@ impl PromptCall {
     }
 }
 
-/// `name`: a slug or an id, with `@` and a version behind it or not. One that is shared is rendered as it is where it lies, and
-/// asks a provider of whoever calls it.
+/// `name`: a slug or an id, with `@` and a version behind it or not. One that is shared is rendered as it is where it
+/// lies, and asks a provider of whoever calls it.
 pub fn render(shelf: ShelfView<'_>, name: &str, call: PromptCall) -> Result<RenderedPrompt, Fault> {
     let (bare, version) = split_version(name);
     let missing = |why: String| Fault::new(FaultKind::UnknownPrompt, why).on("prompt_id");

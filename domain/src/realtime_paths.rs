@@ -1,6 +1,6 @@
-//! Where a path that no row of the table names leads in truth, as far as that is realtime: to sessions that are watched, or round
-//! them. Providers answer at more spellings of a path than the table has: below their own prefix, with a version twice, in
-//! capitals, percent-encoded. Knows neither who asks nor whether it is a WebSocket.
+//! Where a path that no row of the table names leads in truth, as far as that is realtime: to sessions that are
+//! watched, or round them. Providers answer at more spellings of a path than the table has: below their own prefix,
+//! with a version twice, in capitals, percent-encoded. Knows neither who asks nor whether it is a WebSocket.
 
 use crate::operation::Operation;
 use crate::path::decoded;
@@ -38,7 +38,8 @@ pub fn leads_aside(tail: &str) -> bool {
     at.is_some_and(|at| segments.get(at + 1).is_none_or(|next| ASIDE.contains(&next.as_str())))
 }
 
-/// Whether a POST to this path begins a session of the Live API, or another beside one, whose sound does not come by here.
+/// Whether a POST to this path begins a session of the Live API, or another beside one, whose sound does not come by
+/// here.
 pub fn begins_live(tail: &str) -> bool {
     let segments = segments(tail);
     segments.windows(2).any(|pair| pair[0] == "live" && pair[1] == "sessions")

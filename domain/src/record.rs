@@ -1,5 +1,5 @@
-//! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id.
-//! Plain fields, filled on the way and moved out at the end; what only calls of models, of tools or batches have lies in the
+//! What is kept of a call: one [`LogRecord`] per target tried (plain retries merged), sharing the trace id. Plain
+//! fields, filled on the way and moved out at the end; what only calls of models, of tools or batches have lies in the
 //! [`Detail`] of its operation.
 
 mod blank;
@@ -142,8 +142,9 @@ pub struct ClientLibrary {
     pub sdk_version: Option<Arc<str>>,
 }
 
-/// What every record has, around what only its kind has. Short texts lie in the record itself. It is made on one thread and
-/// freed on another, and what is freed there comes back to the first one cold: a record should be one piece of memory.
+/// What every record has, around what only its kind has. Short texts lie in the record itself. It is made on one thread
+/// and freed on another, and what is freed there comes back to the first one cold: a record should be one piece of
+/// memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
     pub id: Uuid,
@@ -236,8 +237,8 @@ pub struct Costed {
     pub cost: NanoUsd,
 }
 
-/// Filters of `GET /v1/logs`; absent means any. Newest first. What is kept of it for later are the filters, without range
-/// and page.
+/// Filters of `GET /v1/logs`; absent means any. Newest first. What is kept of it for later are the filters, without
+/// range and page.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogQuery {

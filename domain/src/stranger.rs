@@ -20,8 +20,8 @@ pub enum Unwelcome {
     WrongKind,
     /// Not signed by an issuer that is trusted, over, or not to be read.
     BadToken,
-    /// A sound token for an organisation or a workspace that takes none, or a sound key for a workspace that is not served
-    /// here.
+    /// A sound token for an organisation or a workspace that takes none, or a sound key for a workspace that is not
+    /// served here.
     NoPlace,
 }
 

@@ -132,7 +132,8 @@ pub fn key(org: &Org, workspace: &WorkspaceEntry, claims: &Claims, hash: &KeyHas
 }
 
 /// The key that a token of the gateway's own stands for: the one that somebody signed in with, without what it could do
-/// elsewhere; or one of that person alone, who signed in at a provider. `None`: whoever it was may not do that any more.
+/// elsewhere; or one of that person alone, who signed in at a provider. `None`: whoever it was may not do that any
+/// more.
 pub fn granted(snapshot: &Snapshot, grant: &SavedGrant, asked: McpGrant) -> Option<Key> {
     let workspace = snapshot.workspace(grant.workspace).filter(|w| w.active && w.org == grant.org)?;
     let (org, seat) = snapshot.standing(grant.user, workspace)?;
@@ -160,8 +161,8 @@ pub fn granted(snapshot: &Snapshot, grant: &SavedGrant, asked: McpGrant) -> Opti
     Some(key)
 }
 
-/// The key that a token of a server's own issuer stands for: of nobody that the organisation knows, by issuer and subject, and good for that
-/// server alone. What it says of other things than MCP is nothing here.
+/// The key that a token of a server's own issuer stands for: of nobody that the organisation knows, by issuer and
+/// subject, and good for that server alone. What it says of other things than MCP is nothing here.
 pub fn server_key(
     workspace: &WorkspaceEntry,
     claims: &Claims,

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens of either direction that have no bytes in the bodies: as many as fit into the largest models.
 const UNSEEN: u64 = 2 * 1024 * 1024;
-/// Tokens of one class that an answer may tell: a thousand times what any model takes, and so few that sums of a year hold them.
+/// Tokens of one class that an answer may tell: a thousand times what any model takes, and so few that sums of a year
+/// hold them.
 const MOST_TOKENS: u64 = 1 << 32;
 /// Images that one answer may tell; a higher number counts as this one.
 const MOST_IMAGES: u64 = 128;

@@ -21,7 +21,8 @@ pub enum BodyShape {
     Embeddings,
     Messages,
     Responses,
-    /// Pictures, speech, moderations and rerank: what is asked for or looked through. Their answers have no text of a model's.
+    /// Pictures, speech, moderations and rerank: what is asked for or looked through. Their answers have no text of a
+    /// model's.
     Area,
     /// What was heard in a sound or read off pages; what was sent to be read is not looked into.
     Transcript,

@@ -1,4 +1,5 @@
-//! What is wrong with a guardrail as it was written: named by check and field, so that whoever wrote it finds the place.
+//! What is wrong with a guardrail as it was written: named by check and field, so that whoever wrote it finds the
+//! place.
 
 use std::fmt;
 

@@ -36,7 +36,8 @@ pub fn to_modern(params: Option<&RawObject<'_>>) -> String {
     params.to_json()
 }
 
-/// What a subscription asks for, without the tasks that it names: their notices would pass unjudged what a task came to.
+/// What a subscription asks for, without the tasks that it names: their notices would pass unjudged what a task came
+/// to.
 pub fn without_tasks(params: &RawObject<'_>) -> Option<String> {
     let mut wanted = params.object("notifications")?;
     if !wanted.remove("taskIds") {

@@ -1,5 +1,5 @@
-//! What a server says of how to sign in (RFC 6750, 3; RFC 9728, 5.1), as far as a client of it needs to know. Knows no socket: it is
-//! handed the header's text.
+//! What a server says of how to sign in (RFC 6750, 3; RFC 9728, 5.1), as far as a client of it needs to know. Knows no
+//! socket: it is handed the header's text.
 
 /// What one challenge of the scheme `Bearer` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! What goes wrong with a message, as JSON-RPC tells it, and the status of HTTP beside it. Codes of the gateway's own are
-//! those of HTTP: the ranges below zero belong to JSON-RPC and to the protocol.
+//! What goes wrong with a message, as JSON-RPC tells it, and the status of HTTP beside it. Codes of the gateway's own
+//! are those of HTTP: the ranges below zero belong to JSON-RPC and to the protocol.
 
 use crate::message::RpcId;
 use crate::version::McpVersion;

@@ -113,8 +113,8 @@ pub fn missing(item: &McpItem, modern: bool) -> RpcError {
     }
 }
 
-/// The result of a list with those items alone that may be seen, by name and by what they say of themselves. `Err`: it is
-/// no list, and nobody can say what it shows.
+/// The result of a list with those items alone that may be seen, by name and by what they say of themselves. `Err`: it
+/// is no list, and nobody can say what it shows.
 pub fn filtered<'a>(
     result: &'a str,
     kind: McpKind,

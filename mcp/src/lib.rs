@@ -1,6 +1,7 @@
-//! The Model Context Protocol as bytes in and bytes out, and of A2A what is like it: JSON-RPC envelopes, the protocol's versions in their two eras,
-//! event streams, names of merged servers, filters of lists, and sessions that any node can open. Holds no socket, no
-//! clock and no configuration; what it does not know in a message stays as it came, byte for byte.
+//! The Model Context Protocol as bytes in and bytes out, and of A2A what is like it: JSON-RPC envelopes, the protocol's
+//! versions in their two eras, event streams, names of merged servers, filters of lists, and sessions that any node can
+//! open. Holds no socket, no clock and no configuration; what it does not know in a message stays as it came, byte for
+//! byte.
 
 pub mod a2a;
 pub mod bridge;

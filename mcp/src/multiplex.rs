@@ -1,6 +1,6 @@
-//! One connection that carries the messages of many requests: each goes out under a number of the connection's own, and so
-//! does its progress token, since two clients may call theirs alike. What comes back is told apart by that number, and gets
-//! its names back.
+//! One connection that carries the messages of many requests: each goes out under a number of the connection's own, and
+//! so does its progress token, since two clients may call theirs alike. What comes back is told apart by that number,
+//! and gets its names back.
 
 use crate::message::{RpcId, RpcMessage};
 use crate::object::RawObject;

@@ -1,4 +1,5 @@
-//! Names of what several servers offer as one: each behind the prefix of its server, so that none takes another's place.
+//! Names of what several servers offer as one: each behind the prefix of its server, so that none takes another's
+//! place.
 
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
 //! A JSON object as an ordered list of its members, each value as it was written: what is not touched goes on byte for
-//! byte, numbers and unknown members included. A name that stands twice is refused, since two readers could take either.
+//! byte, numbers and unknown members included. A name that stands twice is refused, since two readers could take
+//! either.
 
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

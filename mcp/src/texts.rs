@@ -1,5 +1,5 @@
-//! Texts inside JSON that people or models wrote: the arguments of a call, and what a result says. Each is shown to whoever
-//! asks, who may put another in its place; everything else stays as it was written.
+//! Texts inside JSON that people or models wrote: the arguments of a call, and what a result says. Each is shown to
+//! whoever asks, who may put another in its place; everything else stays as it was written.
 
 use crate::object::{RawObject, items};
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! The mock upstream: speaks OpenAI's, Anthropic's, Gemini's and Cohere's bodies with scripted delays and faults, for demos,
-//! tests and load. It runs behind a listener (`gateway mock`) and in process, over any byte stream.
-//! It knows nothing of the gateway: no pingora, no snapshot, no keys.
+//! The mock upstream: speaks OpenAI's, Anthropic's, Gemini's and Cohere's bodies with scripted delays and faults, for
+//! demos, tests and load. It runs behind a listener (`gateway mock`) and in process, over any byte stream. It knows
+//! nothing of the gateway: no pingora, no snapshot, no keys.
 
 mod answer;
 mod anthropic;

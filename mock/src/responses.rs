@@ -1,5 +1,5 @@
-//! Bodies of OpenAI's Responses and their streams. Pure: JSON in, answers out. Nothing is kept: a response is known by its id
-//! alone, and any id that this module gave is known.
+//! Bodies of OpenAI's Responses and their streams. Pure: JSON in, answers out. Nothing is kept: a response is known by
+//! its id alone, and any id that this module gave is known.
 
 use super::answer::{MockDialect, MockEvents, MockResponse};
 use super::ask::{self, MockRequest};

@@ -6,8 +6,8 @@ use super::wire::{Head, ReceivedContent};
 use super::{anthropic, cohere, gemini, openai, responses};
 use serde_json::{Map, Value, json};
 
-/// The path below `/v1`, with or without which every route answers, or below Azure's `/openai`, where a deployment may stand
-/// before the route.
+/// The path below `/v1`, with or without which every route answers, or below Azure's `/openai`, where a deployment may
+/// stand before the route.
 fn tail(path: &str) -> &str {
     let path = below(path, "/openai");
     let path = below(path, "/v1");

@@ -1,5 +1,5 @@
-//! Limits of one key, workspace, provider or integration, or of tokens: without conditions and groups, so nothing is matched and
-//! the counter's key is made of ids alone. Knows no policy.
+//! Limits of one key, workspace, provider or integration, or of tokens: without conditions and groups, so nothing is
+//! matched and the counter's key is made of ids alone. Knows no policy.
 
 use crate::meter::{self, RuleMeter};
 use gateway_domain::Timestamp;

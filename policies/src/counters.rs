@@ -1,5 +1,5 @@
-//! Counters of groups that were looked up on this thread not long ago. A group's counter is cut from a SHA-256, which costs
-//! more than everything else about a policy, and most calls of a worker come from few keys. Knows no policy.
+//! Counters of groups that were looked up on this thread not long ago. A group's counter is cut from a SHA-256, which
+//! costs more than everything else about a policy, and most calls of a worker come from few keys. Knows no policy.
 
 use gateway_domain::counters::CounterKey;
 use std::cell::Cell;

@@ -1,7 +1,7 @@
-//! The counters of one process: exact under any concurrency, bounded, and blind to what they count.
-//! Knows no policy and no clock. Survives every change of the snapshot. What must outlive the process is kept by whoever
-//! reads the charges of records; the ledger is told what stands on disk ([`Ledger::absorb`]) and what of its own count
-//! is in that by now ([`Ledger::saved`]).
+//! The counters of one process: exact under any concurrency, bounded, and blind to what they count. Knows no policy and
+//! no clock. Survives every change of the snapshot. What must outlive the process is kept by whoever reads the charges
+//! of records; the ledger is told what stands on disk ([`Ledger::absorb`]) and what of its own count is in that by now
+//! ([`Ledger::saved`]).
 
 mod shard;
 

@@ -2,9 +2,9 @@
 //! Floor 1: bytes and numbers in, a verdict out. Knows no network, no clock, no store and no HTTP; time is an
 //! argument, and counters stand behind the port `gateway_domain::counters::Counters`.
 //!
-//! An [`Index`] is made with each snapshot and never changes; the [`Ledger`] outlives snapshots and holds nothing
-//! but numbers. A call gathers its [`ReservationRequest`] in two [`Stage`]s, since some policies ask about the target and the
-//! target is chosen late; what it is granted is a [`Hold`], settled when the call is over.
+//! An [`Index`] is made with each snapshot and never changes; the [`Ledger`] outlives snapshots and holds nothing but
+//! numbers. A call gathers its [`ReservationRequest`] in two [`Stage`]s, since some policies ask about the target and
+//! the target is chosen late; what it is granted is a [`Hold`], settled when the call is over.
 
 mod bound;
 mod condition;

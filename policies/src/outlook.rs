@@ -1,5 +1,5 @@
-//! What a caller is held to before it asks for anything: every limit that holds for all its calls, and those of which only
-//! a request says whether they hold. Takes nothing; counters are looked at elsewhere.
+//! What a caller is held to before it asks for anything: every limit that holds for all its calls, and those of which
+//! only a request says whether they hold. Takes nothing; counters are looked at elsewhere.
 
 use crate::bound;
 use crate::index::Index;

@@ -48,7 +48,8 @@ pub struct Call<'a> {
     pub origin: u64,
     /// Settings of the cloud that the provider belongs to: projects, deployments and the like, which stand in paths.
     pub settings: &'a CloudSettings,
-    /// What is made of the answer is kept by the gateway for a while, if it is a response that may be stored. `None`: nothing is.
+    /// What is made of the answer is kept by the gateway for a while, if it is a response that may be stored. `None`:
+    /// nothing is.
     pub keeps: Option<ResponseKeeping<'a>>,
 }
 
@@ -197,7 +198,8 @@ pub trait StreamTranslator: Send {
     fn finish(&mut self) -> Bytes;
     /// The in-band error that ends a broken stream, in the client's dialect and without an end mark.
     fn abort(&mut self, failure: &Failure) -> Bytes;
-    /// Whether [`StreamTranslator::abort`] has words that the client understands; else a broken stream can only be cut off.
+    /// Whether [`StreamTranslator::abort`] has words that the client understands; else a broken stream can only be cut
+    /// off.
     fn has_error_events(&self) -> bool {
         true
     }
@@ -246,7 +248,8 @@ pub trait Adapter: Send + Sync {
         false
     }
     fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault>;
-    /// The path, query included, of a call whose body streams by unread; `None`: the endpoint's with the client's query.
+    /// The path, query included, of a call whose body streams by unread; `None`: the endpoint's with the client's
+    /// query.
     fn relayed(&self, _call: &Call<'_>) -> Result<Option<String>, Fault> {
         Ok(None)
     }

@@ -1,5 +1,6 @@
-//! A stream says what the whole answer says: answers are made up, written as each family writes them, whole and cut into
-//! events, and translated for every client; read back as SDKs read them, both must be the same, and say what was made up.
+//! A stream says what the whole answer says: answers are made up, written as each family writes them, whole and cut
+//! into events, and translated for every client; read back as SDKs read them, both must be the same, and say what was
+//! made up.
 
 mod clients;
 mod families;

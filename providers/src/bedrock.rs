@@ -1,6 +1,6 @@
 //! AWS Bedrock. Chat goes to Converse whatever the model; Anthropic's Messages go to its models as they are, through
-//! InvokeModel, which carries more; embeddings go through InvokeModel in the form of who made the model. Knows nothing of
-//! signatures: a request is signed when it goes out.
+//! InvokeModel, which carries more; embeddings go through InvokeModel in the form of who made the model. Knows nothing
+//! of signatures: a request is signed when it goes out.
 
 mod embeddings;
 pub(crate) mod mantle;

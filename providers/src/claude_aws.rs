@@ -1,5 +1,6 @@
-//! Anthropic's own API inside AWS: its Messages under AWS's signature or a key of AWS's console, and a header that says which
-//! workspace is meant (<https://docs.aws.amazon.com/claude-platform/latest/userguide/making-requests.html>). Signs nothing itself.
+//! Anthropic's own API inside AWS: its Messages under AWS's signature or a key of AWS's console, and a header that says
+//! which workspace is meant (<https://docs.aws.amazon.com/claude-platform/latest/userguide/making-requests.html>).
+//! Signs nothing itself.
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::anthropic::Anthropic;

@@ -1,5 +1,5 @@
-//! Cohere's v2 API. Chat, embeddings, rerank, transcripts, pages and the list of models are translated; anything else passes
-//! through.
+//! Cohere's v2 API. Chat, embeddings, rerank, transcripts, pages and the list of models are translated; anything else
+//! passes through.
 
 mod embeddings;
 

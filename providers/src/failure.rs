@@ -127,7 +127,8 @@ pub(crate) fn oversized(slug: &str, dialect: Dialect) -> Failure {
 }
 
 /// What the error types of OpenAI's and Anthropic's APIs stand for, and the codes of Alibaba's
-/// (<https://www.alibabacloud.com/help/en/model-studio/error-code>), of which what stands behind a dot tells more of the same.
+/// (<https://www.alibabacloud.com/help/en/model-studio/error-code>), of which what stands behind a dot tells more of
+/// the same.
 fn status_of(kind: &str) -> Option<u16> {
     Some(match kind.split_once('.').map_or(kind, |(kind, _)| kind) {
         "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" | "bad_request" => 400,

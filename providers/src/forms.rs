@@ -1,5 +1,5 @@
-//! Forms of parts (RFC 7578) as they go up: the client's with some fields changed, byte for byte the same elsewhere; or one of
-//! the provider's own, made of its parts. Where parts stand is known already; no file is looked into.
+//! Forms of parts (RFC 7578) as they go up: the client's with some fields changed, byte for byte the same elsewhere; or
+//! one of the provider's own, made of its parts. Where parts stand is known already; no file is looked into.
 
 use crate::adapter::{BodyPieces, Call, ProviderRequest};
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! AWS event streams (`application/vnd.amazon.eventstream`) as bytes: finds where frames end, checks them, and says what
-//! they are. Knows nothing of what an event means.
+//! AWS event streams (`application/vnd.amazon.eventstream`) as bytes: finds where frames end, checks them, and says
+//! what they are. Knows nothing of what an event means.
 //!
 //! The format: <https://docs.aws.amazon.com/transcribe/latest/dg/streaming-setting-up.html>, event stream encoding.
 

@@ -1,5 +1,5 @@
-//! Google's Gemini API. Chat, embeddings, pictures, sound and the list of models are translated; its native API passes through.
-//! What Vertex AI shares with it (bodies, answers, errors) is in the modules below, without addresses.
+//! Google's Gemini API. Chat, embeddings, pictures, sound and the list of models are translated; its native API passes
+//! through. What Vertex AI shares with it (bodies, answers, errors) is in the modules below, without addresses.
 
 pub(crate) mod chat;
 pub(crate) mod embeddings;
@@ -122,8 +122,8 @@ impl Adapter for Gemini {
     }
 }
 
-/// All of Google's addresses begin with a version. A client that asks for `/v1/models/…:generateContent` at the root of the
-/// gateway asks for the first one, which stands for the gateway's own routes here and is taken off on the way.
+/// All of Google's addresses begin with a version. A client that asks for `/v1/models/…:generateContent` at the root of
+/// the gateway asks for the first one, which stands for the gateway's own routes here and is taken off on the way.
 fn versioned(mut asked: ProviderRequest) -> ProviderRequest {
     let bare = |path: &&String| ["/models/", "/tunedModels/"].iter().any(|start| path.starts_with(start));
     if let Some(path) = asked.path.as_ref().filter(bare) {

@@ -1,6 +1,6 @@
-//! Files of families that keep them as objects of a kind of their own: what is asked of the provider for each of OpenAI's
-//! calls, and how its answers read. A family is one file. What came by the gateway is called so that it tells the workspace
-//! that it is of. Pure: nothing is sent, and no clock is read.
+//! Files of families that keep them as objects of a kind of their own: what is asked of the provider for each of
+//! OpenAI's calls, and how its answers read. A family is one file. What came by the gateway is called so that it tells
+//! the workspace that it is of. Pure: nothing is sent, and no clock is read.
 
 mod fireworks;
 mod google;

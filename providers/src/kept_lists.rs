@@ -1,6 +1,6 @@
-//! A list of objects that a provider keeps, in OpenAI's form, read page by page until so many of one workspace's own are among
-//! what was read. Whose an object is, is for others to say; what is nobody's to see here is dropped as soon as they did. Pure:
-//! who reads the pages asks for them.
+//! A list of objects that a provider keeps, in OpenAI's form, read page by page until so many of one workspace's own
+//! are among what was read. Whose an object is, is for others to say; what is nobody's to see here is dropped as soon
+//! as they did. Pure: who reads the pages asks for them.
 
 mod numbered;
 
@@ -216,8 +216,8 @@ impl ListPages {
         !self.is_over && self.own.len() <= self.most && self.pages < MOST_LIST_PAGES && self.bytes < MOST_READ
     }
 
-    /// The part that is asked for. A list that was not read to its end, and has fewer than asked for, tells the place from
-    /// where it goes on as `cursor` writes it.
+    /// The part that is asked for. A list that was not read to its end, and has fewer than asked for, tells the place
+    /// from where it goes on as `cursor` writes it.
     pub fn shown(self, cursor: impl FnOnce(&str) -> String) -> String {
         let Self { most, next, own, is_over, object, numbered, .. } = self;
         let total = numbered.filter(|_| is_over).and_then(|numbered| numbered.total());
@@ -247,7 +247,8 @@ mod tests {
         ListPages::of(ask).expect("it is asked for well")
     }
 
-    /// A list of so many batches, of which every tenth is own, `page` to a page; how many pages were read, and what is told.
+    /// A list of so many batches, of which every tenth is own, `page` to a page; how many pages were read, and what is
+    /// told.
     fn list(query: &str, (page, all): (usize, usize)) -> (usize, Value) {
         let (mut pages, mut read) = (pages("/batches", query), 0);
         loop {

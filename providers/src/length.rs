@@ -1,5 +1,6 @@
-//! How long a sound is, by the container that it comes in: WAV, MP3, FLAC, Ogg and MP4. What is none of these has no known
-//! length. Reads bytes of strangers: every step goes forward, and nothing is believed beyond the end of what is there.
+//! How long a sound is, by the container that it comes in: WAV, MP3, FLAC, Ogg and MP4. What is none of these has no
+//! known length. Reads bytes of strangers: every step goes forward, and nothing is believed beyond the end of what is
+//! there.
 
 /// Thousandths of a second; `None`: nobody can tell.
 pub(crate) fn millis(sound: &[u8]) -> Option<u32> {
@@ -55,7 +56,8 @@ fn wav_rate(head: &[u8]) -> Option<u64> {
     little(head, at + 16).filter(|rate| *rate > 0)
 }
 
-/// Thousands of bits a second of the first frame of MPEG's layer III (ISO/IEC 11172-3, 2.4.2.3; 13818-3 halves the rates).
+/// Thousands of bits a second of the first frame of MPEG's layer III (ISO/IEC 11172-3, 2.4.2.3; 13818-3 halves the
+/// rates).
 fn mp3_rate(head: &[u8]) -> Option<u64> {
     const OF_1: [u64; 15] = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
     const OF_2: [u64; 15] = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];

@@ -120,8 +120,8 @@ pub(crate) fn google(call: &Untouched<'_>) -> ModelPlace {
     if in_body { ModelPlace::Body } else { ModelPlace::Unknown }
 }
 
-/// Vertex AI: as Gemini, or an endpoint of the project's own. Claude's counter is a model of its own, and is told in the
-/// body for which one it counts; so is OpenAI's dialect.
+/// Vertex AI: as Gemini, or an endpoint of the project's own. Claude's counter is a model of its own, and is told in
+/// the body for which one it counts; so is OpenAI's dialect.
 pub(crate) fn vertex(call: &Untouched<'_>) -> ModelPlace {
     let parts = segments(call.tail);
     if let Some(endpoint) = next_to(&parts, "endpoints") {

@@ -1,6 +1,6 @@
-//! Batches of families whose interface for them is not OpenAI's: what is asked of the provider, and what it tells. A line
-//! goes up as the family's translator made it, and its answer comes back through that translator; neither is known here.
-//! A family is one file. Pure: nothing is sent, and no clock is read.
+//! Batches of families whose interface for them is not OpenAI's: what is asked of the provider, and what it tells. A
+//! line goes up as the family's translator made it, and its answer comes back through that translator; neither is known
+//! here. A family is one file. Pure: nothing is sent, and no clock is read.
 
 mod anthropic;
 mod bedrock;
@@ -33,8 +33,8 @@ pub struct PageReader {
     pub most: usize,
     /// Reads the page at a path; `None`: it is none.
     pub read: fn(&str, &[u8]) -> Option<ResultsPage>,
-    /// The page that begins where the one at a path does, with fewer results, for one that has more bytes; `None`: there is
-    /// none.
+    /// The page that begins where the one at a path does, with fewer results, for one that has more bytes; `None`:
+    /// there is none.
     pub smaller: fn(&str) -> Option<BatchCall>,
 }
 
@@ -259,7 +259,8 @@ pub trait NativeBatches: ToldBatches {
     fn creation_of_file(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }
-    /// Lists batches, among which is the one that may have been asked for before; `None`: asked for again it is the same.
+    /// Lists batches, among which is the one that may have been asked for before; `None`: asked for again it is the
+    /// same.
     fn search(&self, _new: &NewBatchAsk<'_>) -> Option<BatchCall> {
         None
     }
@@ -280,8 +281,8 @@ pub trait NativeBatches: ToldBatches {
         None
     }
     fn look(&self, id: &str) -> BatchCall;
-    /// Whether the provider has taken up so many lines: where it does so by and by, one that it tells has nothing left to do
-    /// may have some to come.
+    /// Whether the provider has taken up so many lines: where it does so by and by, one that it tells has nothing left
+    /// to do may have some to come.
     fn holds(&self, _body: &[u8], _lines: u64) -> bool {
         true
     }

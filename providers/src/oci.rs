@@ -1,5 +1,6 @@
-//! Signatures of Oracle's cloud: RSA with SHA-256 over chosen headers, in the form of HTTP signatures before they were a
-//! standard (<https://docs.oracle.com/en-us/iaas/Content/API/Concepts/signingrequests.htm>). The clock is the caller's.
+//! Signatures of Oracle's cloud: RSA with SHA-256 over chosen headers, in the form of HTTP signatures before they were
+//! a standard (<https://docs.oracle.com/en-us/iaas/Content/API/Concepts/signingrequests.htm>). The clock is the
+//! caller's.
 
 use crate::sigv4::{Unsignable, Unsigned};
 use base64::Engine;

@@ -1,6 +1,7 @@
-//! Chat of Oracle's own API (<https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat>),
-//! which models on dedicated clusters are reached by. It is spoken where a setting asks for it; else chat is OpenAI's, and
-//! everything beside chat is the row's either way.
+//! Chat of Oracle's own API
+//! (<https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat>), which models on
+//! dedicated clusters are reached by. It is spoken where a setting asks for it; else chat is OpenAI's, and everything
+//! beside chat is the row's either way.
 
 use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::{CompatRow, row};

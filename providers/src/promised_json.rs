@@ -1,6 +1,6 @@
-//! JSON of any shape (`response_format` of type `json_object`) at providers that have no switch for it: the model is told
-//! to answer so, and what it says is looked at before the answer ends. A code fence around the JSON, which models put
-//! there though told otherwise, is taken off. Knows steps, and no provider.
+//! JSON of any shape (`response_format` of type `json_object`) at providers that have no switch for it: the model is
+//! told to answer so, and what it says is looked at before the answer ends. A code fence around the JSON, which models
+//! put there though told otherwise, is taken off. Knows steps, and no provider.
 
 use crate::adapter::Call;
 use crate::answer::ResponseEvent;

@@ -1,6 +1,6 @@
-//! Calls that nothing may touch: `/proxy/…`, unknown paths, and streams of operations without a grammar.
-//! Bytes pass at once, whatever they are; usage is picked up from JSON that happens to carry it. Whether a call is of this
-//! kind is known above the adapters, and told by asking [`Raw`] in place of the adapter.
+//! Calls that nothing may touch: `/proxy/…`, unknown paths, and streams of operations without a grammar. Bytes pass at
+//! once, whatever they are; usage is picked up from JSON that happens to carry it. Whether a call is of this kind is
+//! known above the adapters, and told by asking [`Raw`] in place of the adapter.
 
 use crate::adapter::{
     Adapter, BodyPieces, Call, Ending, Endpoint, Failure, Progress, ProviderRequest, Reply, StreamTranslator,
@@ -28,7 +28,8 @@ const OPENAI: &str = "openai";
 /// A longer line is not looked into.
 const MAX_LINE: usize = 1 << 20;
 
-/// The `usage` that an event of a realtime session tells: of a response by modality, of a transcript by tokens or seconds.
+/// The `usage` that an event of a realtime session tells: of a response by modality, of a transcript by tokens or
+/// seconds.
 pub fn realtime_usage(told: &str) -> Option<Usage> {
     serde_json::from_str::<OpenAiUsage>(told).ok()?.split()
 }
@@ -125,7 +126,8 @@ pub(crate) fn request(call: &Call<'_>) -> ProviderRequest {
     ProviderRequest { path: Some(path), headers: Vec::new(), body: body(call), adjusted: Vec::new() }
 }
 
-/// All as it came, but that a model which names its provider (`@slug/model`) loses that name: it means nothing up there.
+/// All as it came, but that a model which names its provider (`@slug/model`) loses that name: it means nothing up
+/// there.
 fn body(call: &Call<'_>) -> BodyPieces {
     let whole = || BodyPieces::One(call.body.clone());
     let Some((span, model)) = call.model_span.clone().zip(call.model) else { return whole() };

@@ -1,5 +1,5 @@
-//! What OpenAI's interface for assistants tells of runs, as far as usage is concerned: a run tells it once it has ended, and
-//! its steps tell their shares of the same.
+//! What OpenAI's interface for assistants tells of runs, as far as usage is concerned: a run tells it once it has
+//! ended, and its steps tell their shares of the same.
 //! <https://platform.openai.com/docs/api-reference/runs/object>
 
 use crate::wire::{JsonStr, read};

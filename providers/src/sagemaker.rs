@@ -1,5 +1,5 @@
-//! Endpoints of one's own at Amazon SageMaker. What a container speaks is its own affair, so its own path passes through;
-//! behind `/openai/v1` it has OpenAI's chat, with the endpoint's name in the path where others name a model
+//! Endpoints of one's own at Amazon SageMaker. What a container speaks is its own affair, so its own path passes
+//! through; behind `/openai/v1` it has OpenAI's chat, with the endpoint's name in the path where others name a model
 //! (<https://docs.aws.amazon.com/sagemaker/latest/dg/realtime-endpoints-openai-compatible.html>). Signs nothing itself.
 
 use crate::adapter::{Adapter, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
@@ -56,7 +56,8 @@ impl Adapter for SageMaker {
 
     fn request(&self, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
         let name = endpoint(call)?;
-        // What the container calls its model need not be what the endpoint is called; an empty name means whichever it has.
+        // What the container calls its model need not be what the endpoint is called; an empty name means whichever it
+        // has.
         let inner = call.settings.get("amzn_sagemaker_model_name").unwrap_or_default();
         let out = (&OPEN).request(&Call { model: Some(inner), query: None, ..call.clone() })?;
         let query = call.query.map(|query| format!("?{query}")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Operations that a provider serves in a shape of its own, one value each: what goes up, and what comes back in OpenAI's
-//! form. Chat has dialects instead.
+//! Operations that a provider serves in a shape of its own, one value each: what goes up, and what comes back in
+//! OpenAI's form. Chat has dialects instead.
 
 mod dashscope_speech;
 mod hearing;

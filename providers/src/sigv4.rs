@@ -87,7 +87,8 @@ fn of_files() -> SigningSettings {
     settings
 }
 
-/// Where SageMaker's tokens are for, and what they allow, as AWS's own generator has it (`sagemaker.core.token_generator`).
+/// Where SageMaker's tokens are for, and what they allow, as AWS's own generator has it
+/// (`sagemaker.core.token_generator`).
 const TOKEN_HOST: &str = "sagemaker.amazonaws.com";
 const TOKEN_ACTION: &str = "Action=CallWithBearerToken";
 /// How long a token is valid, which is made for one call.

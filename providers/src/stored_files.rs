@@ -1,5 +1,5 @@
-//! Files of clouds that keep them as objects of a bucket: what they are called, and where they lie. What clients hold is the
-//! address of the object, percent-encoded once. Pure: nothing is sent.
+//! Files of clouds that keep them as objects of a bucket: what they are called, and where they lie. What clients hold
+//! is the address of the object, percent-encoded once. Pure: nothing is sent.
 
 use gateway_domain::Timestamp;
 use std::fmt::Write as _;
@@ -90,8 +90,8 @@ fn folder(workspace: &str) -> String {
 }
 
 impl BucketStore {
-    /// A new one, called as its client calls it as far as that can stand in an address. The `id` begins with the time, and
-    /// what the file is for stands behind it: a list tells both, and nothing else of it.
+    /// A new one, called as its client calls it as far as that can stand in an address. The `id` begins with the time,
+    /// and what the file is for stands behind it: a list tells both, and nothing else of it.
     pub fn new_file(
         &self,
         bucket: &str,
@@ -112,8 +112,8 @@ impl BucketStore {
         format!("/{bucket}?{next}list-type=2&max-keys={MOST_LISTED}&prefix={folder}")
     }
 
-    /// A page as stores tell it, in XML; and by what the next one is asked for. What lies there and has no name that a file
-    /// of the workspace could have is none. `None`: this tells of no page.
+    /// A page as stores tell it, in XML; and by what the next one is asked for. What lies there and has no name that a
+    /// file of the workspace could have is none. `None`: this tells of no page.
     pub fn listed(&self, bucket: &str, workspace: &str, body: &[u8]) -> Option<ListedPage> {
         let text = std::str::from_utf8(body).ok().filter(|text| text.contains("<ListBucketResult"))?;
         let objects = text.split("<Contents>").skip(1).filter_map(|object| {

@@ -1,7 +1,7 @@
-//! Listens to a stream as its client will read it: which texts each event carries, and where in its bytes they stand, so
-//! that they can be judged before the event leaves, and changed without touching another byte. What is heard is what is
-//! sent, whichever provider said it and through whichever translation it came. An event that is like the one before it,
-//! but for its text, is not read anew. Knows no rule about texts.
+//! Listens to a stream as its client will read it: which texts each event carries, and where in its bytes they stand,
+//! so that they can be judged before the event leaves, and changed without touching another byte. What is heard is what
+//! is sent, whichever provider said it and through whichever translation it came. An event that is like the one before
+//! it, but for its text, is not read anew. Knows no rule about texts.
 
 pub(crate) mod alike;
 pub(crate) mod chat;
@@ -125,8 +125,8 @@ pub struct Tap {
     shapes: Shapes,
 }
 
-/// Where a text of an event stands, told by the translator that gave the event and knows what it says. Of one event all its
-/// texts are told, in their order, and it says nothing beside them.
+/// Where a text of an event stands, told by the translator that gave the event and knows what it says. Of one event all
+/// its texts are told, in their order, and it says nothing beside them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextPlace {
     pub lane: TextLane,
@@ -209,8 +209,8 @@ impl Tap {
         Ok((TappedItem::Event(event), at + length))
     }
 
-    /// What a translator tells of an event, by the places of all its texts, as if it had been heard here. `None`: this one
-    /// wants to hear it itself.
+    /// What a translator tells of an event, by the places of all its texts, as if it had been heard here. `None`: this
+    /// one wants to hear it itself.
     pub fn read_places<'e>(&mut self, events: &'e Bytes, places: &[TextPlace]) -> Option<TappedItem<'e>> {
         let place = places.first()?;
         match &mut self.dialect {

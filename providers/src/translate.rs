@@ -273,8 +273,8 @@ impl<R: EventReader> StreamTranslator for Stream<R> {
     }
 }
 
-/// A whole answer in the client's dialect as the stream that was asked for: some servers do not stream. `None`: of such an
-/// answer no stream can be made.
+/// A whole answer in the client's dialect as the stream that was asked for: some servers do not stream. `None`: of such
+/// an answer no stream can be made.
 pub fn streamed(call: &Call<'_>, slug: &'static str, body: &[u8]) -> Option<Bytes> {
     let mut steps = Vec::with_capacity(8);
     let message;

@@ -1,6 +1,7 @@
 //! Triton's own way to generate text: one prompt, one text, or pieces of it
-//! (<https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_generate.html>). For clients of
-//! completions; chat has Triton's front end for OpenAI's clients. Nobody tells what was used, so it is estimated.
+//! (<https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_generate.html>).
+//! For clients of completions; chat has Triton's front end for OpenAI's clients. Nobody tells what was used, so it is
+//! estimated.
 
 use crate::adapter::{
     Adapter, BodyPieces, Call, Ending, Endpoint, Failure, Progress, ProviderRequest, Reply, StreamTranslator,

@@ -1,6 +1,6 @@
-//! Fine-tuning jobs of families whose interface for them is not OpenAI's: a client of OpenAI's asks by OpenAI's routes and
-//! reads OpenAI's job. A family is one file, which says where its jobs are and how one of them reads. What it cannot express
-//! is refused by the name of its field. Pure: nothing is sent, and no clock is read.
+//! Fine-tuning jobs of families whose interface for them is not OpenAI's: a client of OpenAI's asks by OpenAI's routes
+//! and reads OpenAI's job. A family is one file, which says where its jobs are and how one of them reads. What it
+//! cannot express is refused by the name of its field. Pure: nothing is sent, and no clock is read.
 
 mod ask;
 mod bedrock;

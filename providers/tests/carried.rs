@@ -1,5 +1,5 @@
-//! The table "What is carried" of `docs/providers.md`, cell by cell: each feature is asked of each family, and is found in
-//! what goes upstream, or named as dropped, or refused by field.
+//! The table "What is carried" of `docs/providers.md`, cell by cell: each feature is asked of each family, and is found
+//! in what goes upstream, or named as dropped, or refused by field.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Feature, model by family where it matters, what is asked for, and text that must stand in what goes upstream, in one of its spellings.
+/// Feature, model by family where it matters, what is asked for, and text that must stand in what goes upstream, in one
+/// of its spellings.
 fn features() -> Vec<(&'static str, Value, &'static str)> {
     let part =
         |part: Value| json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "Hi" }, part] }] });

@@ -1,5 +1,5 @@
-//! Errors of every family in every dialect of clients, whole and inside a stream: the provider's own words, its status and
-//! type. The answers are those of the golden folders.
+//! Errors of every family in every dialect of clients, whole and inside a stream: the provider's own words, its status
+//! and type. The answers are those of the golden folders.
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 

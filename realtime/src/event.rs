@@ -1,6 +1,6 @@
 //! The fields of events that a gateway has to know, read without the rest: what a client asks for and which models it
-//! names, what a provider says of responses, sessions and transcripts. A field that stands twice makes an event unreadable,
-//! as two readers could then see two events.
+//! names, what a provider says of responses, sessions and transcripts. A field that stands twice makes an event
+//! unreadable, as two readers could then see two events.
 //!
 //! Names are those of <https://platform.openai.com/docs/api-reference/realtime>, those of the beta beside them.
 

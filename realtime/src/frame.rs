@@ -1,6 +1,7 @@
-//! Frames of one direction of a WebSocket (RFC 6455), as they come in pieces of any size: whole messages with the very bytes
-//! that they came in, so that they can be passed on unchanged, and control frames at once. The form of a frame's head is
-//! tungstenite's to know. What breaks a rule of the protocol ends the direction, with the close code that says which.
+//! Frames of one direction of a WebSocket (RFC 6455), as they come in pieces of any size: whole messages with the very
+//! bytes that they came in, so that they can be passed on unchanged, and control frames at once. The form of a frame's
+//! head is tungstenite's to know. What breaks a rule of the protocol ends the direction, with the close code that says
+//! which.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use std::io::Cursor;

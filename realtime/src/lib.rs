@@ -1,6 +1,6 @@
 //! Realtime sessions as they pass: frames of a WebSocket in each direction, and the few fields of their events that say
-//! what is asked, what was said and used, and how it ended. Floor 1: bytes in, facts out. Knows no socket, no clock, no limit and no
-//! price, and changes nothing of what passes.
+//! what is asked, what was said and used, and how it ended. Floor 1: bytes in, facts out. Knows no socket, no clock, no
+//! limit and no price, and changes nothing of what passes.
 
 mod event;
 mod frame;

@@ -1,10 +1,10 @@
-//! What responses are guessed to use: before they begin, of what the conversation holds by then; while they run, of what
-//! they have said. Providers count otherwise; a guess only counts for good where they never said.
+//! What responses are guessed to use: before they begin, of what the conversation holds by then; while they run, of
+//! what they have said. Providers count otherwise; a guess only counts for good where they never said.
 
 /// Characters of text that are a token.
 const TEXT: u64 = 4;
-/// Sound in base64 is 64,000 bytes a second in the format that is usual, 24,000 samples of two bytes; a second of it is ten
-/// tokens that go in, or twenty that come out (<https://platform.openai.com/docs/guides/realtime-costs>).
+/// Sound in base64 is 64,000 bytes a second in the format that is usual, 24,000 samples of two bytes; a second of it is
+/// ten tokens that go in, or twenty that come out (<https://platform.openai.com/docs/guides/realtime-costs>).
 const SOUND_IN: u64 = 6_400;
 const SOUND_OUT: u64 = 3_200;
 

@@ -1,6 +1,6 @@
-//! The texts in a client's event that a model will read: items of the conversation, instructions, what functions gave, the
-//! variables of prompts. They are known by the names of their members, wherever these stand, so that an event that is not
-//! known yet hides none. Sounds, ids and settings are not texts.
+//! The texts in a client's event that a model will read: items of the conversation, instructions, what functions gave,
+//! the variables of prompts. They are known by the names of their members, wherever these stand, so that an event that
+//! is not known yet hides none. Sounds, ids and settings are not texts.
 
 use serde_json::Value;
 
@@ -20,14 +20,15 @@ pub fn texts_alone(json: &str) -> Option<String> {
     (count > 0).then(|| event.to_string())
 }
 
-/// Shows each text, in the order of the event; gives the event with those that are put in their place. `None`: nothing was
-/// changed.
+/// Shows each text, in the order of the event; gives the event with those that are put in their place. `None`: nothing
+/// was changed.
 pub fn each_text(json: &str, visit: &mut dyn FnMut(&str) -> Option<String>) -> Option<String> {
     let mut event: Value = serde_json::from_str(json).ok()?;
     walk(&mut event, ValuePlace::Elsewhere, visit).then(|| event.to_string())
 }
 
-/// The texts in the arguments of a function that a model asks for: every string in them, or all of it where that is no JSON.
+/// The texts in the arguments of a function that a model asks for: every string in them, or all of it where that is no
+/// JSON.
 pub fn call_texts(arguments: &str) -> Vec<String> {
     fn gather(value: Value, all: &mut Vec<String>) {
         match value {

@@ -301,7 +301,8 @@ fn number(key: &str, value: u64) -> KeyValue {
     attribute(key, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX)))
 }
 
-/// Attributes of the resource: what the operator says wins over what is known, which is the service and this process of it.
+/// Attributes of the resource: what the operator says wins over what is known, which is the service and this process of
+/// it.
 pub fn resource(service: &str, instance: Uuid, given: Vec<(String, String)>) -> Vec<(String, String)> {
     let known = [
         ("service.name", service.to_owned()),

@@ -242,8 +242,8 @@ impl UsageCheckpoint {
         self.flush().await
     }
 
-    /// What calls that have been answered used is pending or in the database behind this. A record leaves right behind its
-    /// answer: the first turn may have come between the two.
+    /// What calls that have been answered used is pending or in the database behind this. A record leaves right behind
+    /// its answer: the first turn may have come between the two.
     async fn catch_up(&self) {
         let mut turns = self.caught_up.subscribe();
         let two = async {

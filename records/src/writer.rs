@@ -38,8 +38,8 @@ const QUEUE: usize = 65_536;
 const BATCH: usize = 1_024;
 /// Long enough to make batches, short enough that a log is there when one looks.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Records come together to so many, where they come fast: so many stay in a processor's near cache with all that is made of
-/// them, and leave there what the next requests need.
+/// Records come together to so many, where they come fast: so many stay in a processor's near cache with all that is
+/// made of them, and leave there what the next requests need.
 const ROUND: u32 = 128;
 /// Each round takes a turn from a worker where there is no processor for both.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(2);

@@ -1,4 +1,5 @@
-//! What is told of files and batches, as it is kept and as clients see it. Times are whole seconds, as in OpenAI's objects.
+//! What is told of files and batches, as it is kept and as clients see it. Times are whole seconds, as in OpenAI's
+//! objects.
 
 use super::{batch_id, file_id};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
-//! Who lines are when they come in by the door. The secret of the key that made the batch is nowhere known; for one line a
-//! pass stands for it, which nobody outside can have. With it goes what the line is held to beside the request itself, and
-//! back by it comes what it cost. Knows nothing of the way that lines take.
+//! Who lines are when they come in by the door. The secret of the key that made the batch is nowhere known; for one
+//! line a pass stands for it, which nobody outside can have. With it goes what the line is held to beside the request
+//! itself, and back by it comes what it cost. Knows nothing of the way that lines take.
 
 use super::pinned::PinnedConfig;
 use ahash::AHashMap;
@@ -41,13 +41,13 @@ pub(crate) struct BookedAnswer {
     /// The model that answered, by the provider's own name.
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
-    /// The answer in the provider's own words, where those are not the client's: it is to be translated, and tells usage
-    /// and model itself.
+    /// The answer in the provider's own words, where those are not the client's: it is to be translated, and tells
+    /// usage and model itself.
     pub(crate) native: Option<Bytes>,
     /// Guardrails have their say of it before it is told.
     pub(crate) judged: Option<AnswerToJudge>,
-    /// What a line that comes by the door is counted with. `None`: it is not, since an earlier run may have counted it and
-    /// nobody can say. Who makes records without that door says nothing here.
+    /// What a line that comes by the door is counted with. `None`: it is not, since an earlier run may have counted it
+    /// and nobody can say. Who makes records without that door says nothing here.
     pub(crate) record: Option<LineRecord>,
 }
 
@@ -82,8 +82,8 @@ pub(crate) enum LineTask {
     Written,
     /// It goes up in a provider's batch as the client wrote it, but for what guardrails rewrite: it is told, not sent.
     Judged,
-    /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`: its
-    /// body is not held; `begins`: it makes the batch.
+    /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`:
+    /// its body is not held; `begins`: it makes the batch.
     Native { at: CloudService, streams: bool, begins: bool },
 }
 

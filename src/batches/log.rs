@@ -1,5 +1,5 @@
-//! What a run notes of its lines: which are about to be asked, and what came of each. Every run has a log of its own; those
-//! of earlier runs are closed before it reads them, so that a run which lost its batch can note nothing more.
+//! What a run notes of its lines: which are about to be asked, and what came of each. Every run has a log of its own;
+//! those of earlier runs are closed before it reads them, so that a run which lost its batch can note nothing more.
 
 use super::write::{BlobWriter, new_blob};
 use super::{KEPT_SECS, LOG};
@@ -137,8 +137,8 @@ fn id_of_record((batch, number): (Uuid, u64), at: i64) -> Uuid {
     ids::of(Timestamp(at), std::array::from_fn(|place| digest[place]))
 }
 
-/// Closes the log of an earlier run. One that is not there yet is begun and closed, so that a run which comes to that only
-/// now finds it closed.
+/// Closes the log of an earlier run. One that is not there yet is begun and closed, so that a run which comes to that
+/// only now finds it closed.
 pub(super) async fn close(blobs: &Arc<dyn Blobs>, log: &NewBlob) -> Result<(), BlobError> {
     for _ in 0..2 {
         match blobs.finish(log.id).await {

@@ -1,5 +1,5 @@
-//! The config that a batch was made with. Its lines go by this one, whatever becomes of the saved one meanwhile: the batch
-//! keeps what stood in it, beside the headers that its lines are sent with, and each run reads it from there.
+//! The config that a batch was made with. Its lines go by this one, whatever becomes of the saved one meanwhile: the
+//! batch keeps what stood in it, beside the headers that its lines are sent with, and each run reads it from there.
 
 use super::KeepError;
 use gateway_domain::Secret;

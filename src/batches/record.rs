@@ -1,5 +1,5 @@
-//! The record of a batch, beside those of its lines: what became of it, in its detail and as texts in metadata. It has no
-//! usage and no cost of its own, which would count twice what the lines have.
+//! The record of a batch, beside those of its lines: what became of it, in its detail and as texts in metadata. It has
+//! no usage and no cost of its own, which would count twice what the lines have.
 
 use super::{BatchDocument, BatchStatus, ConfigOfBatch, LineSetup, batch_id};
 use gateway_domain::id::{ConfigId, KeyId, OrgId, WorkspaceId};

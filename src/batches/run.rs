@@ -1,6 +1,6 @@
-//! One run of a batch: by one node, under its lease, until the batch ends, the node takes leave, or the lease is lost. A
-//! line is noted as sent before it is asked, and as done with its answer; a later run asks only what is not done, and of
-//! that once more what was sent.
+//! One run of a batch: by one node, under its lease, until the batch ends, the node takes leave, or the lease is lost.
+//! A line is noted as sent before it is asked, and as done with its answer; a later run asks only what is not done, and
+//! of that once more what was sent.
 
 mod ending;
 mod line;
@@ -238,7 +238,8 @@ impl BatchRun {
         self.beat(Some(&serde_json::to_string(&progress).unwrap_or_default())).await
     }
 
-    /// What earlier runs noted. The lease is kept meanwhile, since a node that took longer for it would never get further.
+    /// What earlier runs noted. The lease is kept meanwhile, since a node that took longer for it would never get
+    /// further.
     async fn replay(&mut self, logs: &[NewBlob]) -> Result<EarlierRuns, RunBroken> {
         let blobs = self.batches().blobs.clone();
         let mut earlier = EarlierRuns::default();

@@ -1,5 +1,5 @@
-//! A file that is only on its way through: kept sealed until a provider has it, so that no more than a few pieces are ever
-//! held, and gone as soon as nobody needs it. Knows no provider and no form.
+//! A file that is only on its way through: kept sealed until a provider has it, so that no more than a few pieces are
+//! ever held, and gone as soon as nobody needs it. Knows no provider and no form.
 
 use super::keep::{FileWriter, KeepError, SharedBatches, now_secs};
 use super::lines::{CheckedLines, FileLine, LineReader};

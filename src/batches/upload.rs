@@ -1,5 +1,5 @@
-//! The lines of a file on their way up to a provider: read from the blob as the provider takes them, so that no more than
-//! a few are ever held.
+//! The lines of a file on their way up to a provider: read from the blob as the provider takes them, so that no more
+//! than a few are ever held.
 
 use crate::upstream::http1::BodySource;
 use bytes::Bytes;

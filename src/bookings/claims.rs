@@ -1,5 +1,6 @@
-//! What is told at its end and at every look behind it, and is counted with the call that tells of it first. Which record that
-//! is is noted before it is written: where a node dies in between, a later look finds that there is none, and counts it.
+//! What is told at its end and at every look behind it, and is counted with the call that tells of it first. Which
+//! record that is is noted before it is written: where a node dies in between, a later look finds that there is none,
+//! and counts it.
 
 use super::{BookingId, BookingRow, Bookings, CountNote, CountingTurn, KEPT_SECS, KIND, TURN_SECS, UnsureLines};
 use super::{clock, found_or_added, is_recent, now_secs, read, row, written};

@@ -1,5 +1,5 @@
-//! Records of what was counted afterwards: put into the journal before it is noted that they were, and found again by their ids
-//! where nobody can say. Knows no batch and no price.
+//! Records of what was counted afterwards: put into the journal before it is noted that they were, and found again by
+//! their ids where nobody can say. Knows no batch and no price.
 
 use super::{LineStamp, UnsureLines, now_secs};
 use crate::writer::AwaitedRecords;
@@ -43,7 +43,8 @@ pub(crate) enum Knowledge {
 }
 
 impl BookedRecords {
-    /// They are in the journal when this returns, unless it takes none: then they are lost and counted as such, as all are.
+    /// They are in the journal when this returns, unless it takes none: then they are lost and counted as such, as all
+    /// are.
     pub(crate) async fn keep(&self, records: Vec<LogRecord>) {
         if !self.are_off && !records.is_empty() {
             self.queue.keep(records).await;

@@ -1,5 +1,5 @@
-//! What is noted of batches that clients made at a provider themselves: that they came by here, for only those are counted,
-//! and what each was asked with, which few providers tell again.
+//! What is noted of batches that clients made at a provider themselves: that they came by here, for only those are
+//! counted, and what each was asked with, which few providers tell again.
 
 use super::{BookingId, Bookings, KEPT_WITH_RESULTS_SECS, read, row, written};
 use crate::batches::ObjectOwner;

@@ -1,4 +1,5 @@
-//! What the lines of a batch's results are called, whatever their place: a provider may tell them in another order each time.
+//! What the lines of a batch's results are called, whatever their place: a provider may tell them in another order each
+//! time.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -1,5 +1,5 @@
-//! When something at a provider is looked at next, and when no more: by how old it is, how near its window ends, and what the
-//! looks before found. Knows no clock and no provider.
+//! When something at a provider is looked at next, and when no more: by how old it is, how near its window ends, and
+//! what the looks before found. Knows no clock and no provider.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

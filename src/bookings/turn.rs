@@ -1,7 +1,7 @@
-//! The right to count the results of one batch, and which lines were. What is about to be counted is noted before, with the
-//! node that does so: should it die on the way, whether a line was counted is found out by the id that its record would have,
-//! which follows from the batch and the line. A line is known by its name, since a provider may tell lines in another order when
-//! they are read again. Knows no record and no store of any.
+//! The right to count the results of one batch, and which lines were. What is about to be counted is noted before, with
+//! the node that does so: should it die on the way, whether a line was counted is found out by the id that its record
+//! would have, which follows from the batch and the line. A line is known by its name, since a provider may tell lines
+//! in another order when they are read again. Knows no record and no store of any.
 
 use super::{
     BookingId, Bookings, CountNote, KEPT_WITH_RESULTS_SECS, LineKey, TURN_SECS, is_blank, now_secs, read, row, written,

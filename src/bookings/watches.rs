@@ -1,5 +1,6 @@
-//! What was made at a provider by way of the gateway and is to be counted though nobody looks at it again: a row for each, which
-//! one node at a time looks at when it is due, under a lease. Knows nothing of what stands in a row, and of no provider.
+//! What was made at a provider by way of the gateway and is to be counted though nobody looks at it again: a row for
+//! each, which one node at a time looks at when it is due, under a lease. Knows nothing of what stands in a row, and of
+//! no provider.
 
 use super::schedule::{self, BatchLook, NextLook, WatchEnd, WatchMoment, WatchProgress, WatchTimes};
 use super::{BookingId, now_secs};
@@ -140,8 +141,8 @@ impl BatchWatches {
         (self.times.every / 4).clamp(ROUNDS.0, ROUNDS.1)
     }
 
-    /// Writes down, sealed, what it takes to look at it, which is for whoever finds that they are on. Where that cannot be
-    /// done it is counted when somebody looks.
+    /// Writes down, sealed, what it takes to look at it, which is for whoever finds that they are on. Where that cannot
+    /// be done it is counted when somebody looks.
     pub(crate) async fn note(&self, work: WatchedWork, text: &str) {
         let payload = self.rows.vault.seal(text);
         if payload.len() > MOST_JOB_BYTES {
@@ -189,8 +190,8 @@ impl BatchWatches {
         self.rows.vault.open(&watch.job.payload).map(|text| text.expose().clone()).map_err(|e| e.to_string())
     }
 
-    /// The work, while the row is kept for this node; `None`: another has it by now. What was begun is done to its end all the
-    /// same: whoever counts has a turn for it that nobody else is given.
+    /// The work, while the row is kept for this node; `None`: another has it by now. What was begun is done to its end
+    /// all the same: whoever counts has a turn for it that nobody else is given.
     pub(crate) async fn holding<T>(&self, watch: &HeldWatch, work: impl Future<Output = T>) -> Option<T> {
         let (mut work, mut is_lost) = (std::pin::pin!(work), false);
         loop {

@@ -1,6 +1,6 @@
-//! The sizes of chunks as a body passes by. Pingora's parser takes a line without a digit for the last chunk, so that what
-//! follows would be read as the next request; RFC 9112, 7.1 wants one digit at least. Such a line is spoiled here, so that
-//! the parser refuses it as it refuses any other that is none. Everything else is the parser's to judge.
+//! The sizes of chunks as a body passes by. Pingora's parser takes a line without a digit for the last chunk, so that
+//! what follows would be read as the next request; RFC 9112, 7.1 wants one digit at least. Such a line is spoiled here,
+//! so that the parser refuses it as it refuses any other that is none. Everything else is the parser's to judge.
 
 /// A byte that no chunk's size begins with.
 const SPOILED: u8 = b'!';

@@ -1,6 +1,6 @@
 //! Where connections come in: one thread accepts on all addresses, finds each connection a place at the worker that has
-//! fewest, and hands it over as a bare socket, which that worker's own event loop then watches. So no worker is woken for
-//! another's connection, and none gets more than its part, as sockets of one port for each worker would give it.
+//! fewest, and hands it over as a bare socket, which that worker's own event loop then watches. So no worker is woken
+//! for another's connection, and none gets more than its part, as sockets of one port for each worker would give it.
 
 use super::listening::Listening;
 use super::seats::{Desk, Seats};

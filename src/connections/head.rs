@@ -1,6 +1,6 @@
 //! Heads of HTTP/1 requests, waited for until they are whole: each silence has its clock, the head as a whole has one
-//! from its first byte, and its bytes are bounded. What is in a head Pingora's parser says; here is only looked where it
-//! ends.
+//! from its first byte, and its bytes are bounded. What is in a head Pingora's parser says; here is only looked where
+//! it ends.
 
 use super::link::Link;
 use super::seats::Desk;
@@ -119,8 +119,9 @@ impl Link {
         }
     }
 
-    /// A head that ends there. What is beyond its body stays behind: where that ends Pingora says, by the same head, and
-    /// reads what it lacks from this connection, so a wrong guess here costs a copy or a pipelined request, not more.
+    /// A head that ends there. What is beyond its body stays behind: where that ends Pingora says, by the same head,
+    /// and reads what it lacks from this connection, so a wrong guess here costs a copy or a pipelined request, not
+    /// more.
     fn cut(&mut self, end: usize) -> Came {
         if end > MOST {
             return Came::TooLarge;

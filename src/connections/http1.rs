@@ -39,7 +39,8 @@ pub(super) async fn converse<A: HttpServerApp + Send + Sync + 'static>(worker: &
         link.hand_over();
         let mut session = ServerSession::new_http1(link);
         session.set_keepalive(if worker.desk.is_closing() { None } else { KEPT });
-        // All that Pingora still has to read is body; should it see the end of a head elsewhere than we do, it waits so long.
+        // All that Pingora still has to read is body; should it see the end of a head elsewhere than we do, it waits so
+        // long.
         session.set_read_timeout(Some(clocks.head));
         session.set_pipelined_prefix(head);
         let Some(kept) = worker.app.process_new_http(session, &worker.shutdown).await else { return };

@@ -1,5 +1,5 @@
-//! One client's TCP connection, with small writes gathered: the head of an answer and its body leave in one. Reads are not
-//! buffered here, so that a connection that is silent holds nothing.
+//! One client's TCP connection, with small writes gathered: the head of an answer and its body leave in one. Reads are
+//! not buffered here, so that a connection that is silent holds nothing.
 
 use super::seats::ConnectionSeat;
 use async_trait::async_trait;

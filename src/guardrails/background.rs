@@ -1,5 +1,5 @@
-//! Guardrails that decide nothing: they run beside or behind a request, and what they say is for its record alone. So many
-//! may be under way; what is more is shed and counted, and no request is harmed.
+//! Guardrails that decide nothing: they run beside or behind a request, and what they say is for its record alone. So
+//! many may be under way; what is more is shed and counted, and no request is harmed.
 
 use super::{HookNotes, NotedRecord, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
@@ -54,8 +54,8 @@ impl BesideRunner {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Sends the records that still wait without what was not said yet, from a thread outside the runtime; gives how many
-    /// judgements were lost.
+    /// Sends the records that still wait without what was not said yet, from a thread outside the runtime; gives how
+    /// many judgements were lost.
     pub(crate) fn give_up(&self) -> u64 {
         self.ends.send_replace(true);
         let until = Instant::now() + LAST_RECORDS;

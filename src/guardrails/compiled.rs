@@ -1,6 +1,6 @@
-//! Guardrails as they run, compiled once for each text that they were written in: lists of configs, and saved ones. Kept
-//! with what they take, in bytes; what was refused is kept as well. They are compiled away from the threads that serve,
-//! two at a time, and never while a request is judged by one that is known.
+//! Guardrails as they run, compiled once for each text that they were written in: lists of configs, and saved ones.
+//! Kept with what they take, in bytes; what was refused is kept as well. They are compiled away from the threads that
+//! serve, two at a time, and never while a request is judged by one that is known.
 
 use gateway_domain::config::Config;
 use gateway_domain::config::hooks::HookSet;

@@ -49,8 +49,8 @@ pub(crate) struct HookNotes {
 const MOST_RESULTS: usize = 256;
 
 impl HookNotes {
-    /// What was said of another part of the same call: the sternest verdict counts, and of very many results the first are
-    /// told.
+    /// What was said of another part of the same call: the sternest verdict counts, and of very many results the first
+    /// are told.
     pub(crate) fn absorb(&mut self, other: Self) {
         let stern = |verdict: Verdict| match verdict {
             Verdict::Pass => 0,

@@ -1,5 +1,5 @@
-//! Room for what is held of a request until it was judged, as the guardrails ask for it. Who gives it counts it with all
-//! else that is held, for the process and for the key; that is not known here.
+//! Room for what is held of a request until it was judged, as the guardrails ask for it. Who gives it counts it with
+//! all else that is held, for the process and for the key; that is not known here.
 
 use std::fmt::Debug;
 use std::sync::Arc;

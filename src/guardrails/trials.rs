@@ -1,5 +1,5 @@
-//! A saved guardrail tried on something that an admin brings, without a call to a model. So many run at a time, and each
-//! counts as a request of its key.
+//! A saved guardrail tried on something that an admin brings, without a call to a model. So many run at a time, and
+//! each counts as a request of its key.
 
 use super::Guardrails;
 use crate::clock;

@@ -1,5 +1,6 @@
-//! Tokens of the issuer that one MCP server names for itself. Such a token opens that server and nothing else: its signature is checked
-//! against that issuer's keys alone, and the person behind it is nobody that the organisation knows.
+//! Tokens of the issuer that one MCP server names for itself. Such a token opens that server and nothing else: its
+//! signature is checked against that issuer's keys alone, and the person behind it is nobody that the organisation
+//! knows.
 
 use super::{IssuerKeys, IssuerSets, Issuers, candidates_in, invalid, key_name, unverified};
 use gateway_admin::signed_by;
@@ -52,7 +53,8 @@ impl Issuers {
         self.served.peek(hash).is_some()
     }
 
-    /// The key that a token stands for at one server. `None`: the server has no issuer of its own that says so; others may know it.
+    /// The key that a token stands for at one server. `None`: the server has no issuer of its own that says so; others
+    /// may know it.
     pub(crate) fn server_key(&self, snapshot: &Snapshot, ask: &ServerAsk<'_>) -> Result<Option<Arc<Key>>, TokenError> {
         let sets = self.sets.load();
         if let Some(known) = self.served.get(ask.hash).filter(|known| known.stands(snapshot, &sets, ask)) {

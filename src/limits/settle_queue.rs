@@ -1,5 +1,6 @@
-//! The task that settles with Redis, once what was counted before is known: joins when there is a connection, renews the lease, and sends what was used and
-//! given back in batches, each of which counts once however often it has to be sent.
+//! The task that settles with Redis, once what was counted before is known: joins when there is a connection, renews
+//! the lease, and sends what was used and given back in batches, each of which counts once however often it has to be
+//! sent.
 
 use super::figures::Counts;
 use super::shared::SharedLimitsLink;

@@ -161,8 +161,8 @@ impl AdmissionGuard {
         (seen > most).then(|| self.flood("Too many requests from this address"))
     }
 
-    /// A flood of unknown keys from one address is shed without a further look; of others that were not let in the door is
-    /// told who they were.
+    /// A flood of unknown keys from one address is shed without a further look; of others that were not let in the door
+    /// is told who they were.
     pub(super) fn count_unknown(
         &self,
         (door, from): (&dyn Doorkeeper, Option<IpAddr>),

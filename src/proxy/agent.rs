@@ -90,7 +90,8 @@ fn extensions(session: &Session) -> Vec<(HeaderName, HeaderValue)> {
     named.into_iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
 }
 
-/// JSON by one of the names that the protocol has for it, and not packed: a page of another origin cannot send that unasked.
+/// JSON by one of the names that the protocol has for it, and not packed: a page of another origin cannot send that
+/// unasked.
 fn is_json(session: &Session) -> bool {
     let headers = &session.req_header().headers;
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What a path asks for, by the table of operations: the route, or the saved prompt that it calls. Knows neither who asks nor
-//! what the body says.
+//! What a path asks for, by the table of operations: the route, or the saved prompt that it calls. Knows neither who
+//! asks nor what the body says.
 
 use super::body_mode::is_websocket;
 use super::call_ask::call_in_path;

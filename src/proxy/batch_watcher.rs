@@ -1,5 +1,6 @@
-//! Looks at batches that clients made at providers and that nobody may look at again, when they are due: the request that made one
-//! is made anew by what stands in its row, and what a look finds is counted as a client's look would have it.
+//! Looks at batches that clients made at providers and that nobody may look at again, when they are due: the request
+//! that made one is made anew by what stands in its row, and what a look finds is counted as a client's look would have
+//! it.
 
 use super::direct;
 use super::exchange::CallParts;

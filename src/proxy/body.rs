@@ -256,7 +256,8 @@ fn announced(session: &ServerSession) -> Option<usize> {
     session.get_header(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Tells a client that waits for a word before it sends its body to go on. HTTP/1.0 knows no such word (RFC 9110, 10.1.1).
+/// Tells a client that waits for a word before it sends its body to go on. HTTP/1.0 knows no such word (RFC 9110,
+/// 10.1.1).
 pub(crate) async fn go_on(session: &mut ServerSession) -> Result<(), Box<Error>> {
     let head = session.req_header();
     let waits = head.headers.get(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"));

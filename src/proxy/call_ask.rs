@@ -1,5 +1,5 @@
-//! A call over WebRTC or SIP as a client asks for it, or asks something of it: which forms its body may have, and what goes
-//! up in its place. Pure; knows no socket, no limit and no client.
+//! A call over WebRTC or SIP as a client asks for it, or asks something of it: which forms its body may have, and what
+//! goes up in its place. Pure; knows no socket, no limit and no client.
 
 use bytes::Bytes;
 use gateway_domain::form::{ClientForm, FormPart};

@@ -1,5 +1,5 @@
-//! When the catalogue of models answers and when a provider is asked for its own: by whom the request names, and by what the
-//! key may call.
+//! When the catalogue of models answers and when a provider is asked for its own: by whom the request names, and by
+//! what the key may call.
 
 mod models;
 

@@ -74,7 +74,8 @@ impl<'a> Client<'a> {
         self.elsewhere = Some(over);
     }
 
-    /// Where header lines are written that go out beside the next head; `None`: this connection has heads of another form.
+    /// Where header lines are written that go out beside the next head; `None`: this connection has heads of another
+    /// form.
     pub(crate) fn lines(&mut self) -> Option<&mut Vec<u8>> {
         connections::takes_lines(&self.session.downstream_session).then_some(&mut self.lines)
     }
@@ -130,8 +131,8 @@ impl<'a> Client<'a> {
 
     /// Does `work` for as long as somebody wants it: until the client has left and nobody follows the leader's call
     /// either. Meanwhile the client's body is read on, as far as the call asks for it, and the client is spoken to.
-    /// This is the only place that watches for a client that leaves; `work` must be safe to drop. Work of the hot path is
-    /// pinned where it is made, since it is copied, all of it, each time that it is handed on.
+    /// This is the only place that watches for a client that leaves; `work` must be safe to drop. Work of the hot path
+    /// is pinned where it is made, since it is copied, all of it, each time that it is handed on.
     pub(crate) async fn during<T>(
         &mut self,
         leader: Option<&Leader>,

@@ -1,5 +1,5 @@
-//! Where a client is, by its connection and by what trusted proxies in front of the gateway say of it. Knows neither who
-//! the client is nor what it asks.
+//! Where a client is, by its connection and by what trusted proxies in front of the gateway say of it. Knows neither
+//! who the client is nor what it asks.
 
 use ipnet::IpNet;
 use pingora::proxy::Session;

@@ -1,5 +1,5 @@
-//! What of a body matters to routing: read within its bounds, looked through once, and kept as it came. Knows the operation,
-//! not who asks; what a saved prompt makes of its body is `prompt_target.rs`'s and `prompt_calls.rs`'s.
+//! What of a body matters to routing: read within its bounds, looked through once, and kept as it came. Knows the
+//! operation, not who asks; what a saved prompt makes of its body is `prompt_target.rs`'s and `prompt_calls.rs`'s.
 
 use super::body::{self, BodyError, BodyLimits, Permit, WholeBody};
 use super::request::{Request, RequestContent, Route};

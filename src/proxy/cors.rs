@@ -1,5 +1,6 @@
-//! Browser apps of other origins (CORS, <https://fetch.spec.whatwg.org/#http-cors-protocol>): a module of Pingora's, put in
-//! only where `--cors-origins` names some, or `--mcp-allowed-origins` does for MCP servers. Keys travel in headers and never in cookies, so no credentials are allowed.
+//! Browser apps of other origins (CORS, <https://fetch.spec.whatwg.org/#http-cors-protocol>): a module of Pingora's,
+//! put in only where `--cors-origins` names some, or `--mcp-allowed-origins` does for MCP servers. Keys travel in
+//! headers and never in cookies, so no credentials are allowed.
 
 use async_trait::async_trait;
 use gateway_domain::operation::is_mcp_server;

@@ -1,5 +1,6 @@
-//! A credential tried: one cheap call to its provider, by the same translators, sign-ins and checked addresses as calls of
-//! clients, and without a client. So many run at a time, each bounded in bytes and time; nothing is counted or recorded.
+//! A credential tried: one cheap call to its provider, by the same translators, sign-ins and checked addresses as calls
+//! of clients, and without a client. So many run at a time, each bounded in bytes and time; nothing is counted or
+//! recorded.
 
 use super::head::of_own;
 use super::record::secrets;

@@ -1,5 +1,5 @@
-//! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke. Knows nothing of how
-//! the answer was come by, and decides nothing about retries or targets.
+//! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke. Knows nothing of
+//! how the answer was come by, and decides nothing about retries or targets.
 
 mod accounted;
 mod downstream;

@@ -1,6 +1,7 @@
-//! Files, batches and lists of fine-tuning jobs of a provider whose interface for them is not OpenAI's, by OpenAI's routes: each call of a client is
-//! one or several of the provider's services, by the same sign-ins and checked addresses as all calls. What is asked and
-//! told there is the family's to know; nothing falls back, as an object is in one place.
+//! Files, batches and lists of fine-tuning jobs of a provider whose interface for them is not OpenAI's, by OpenAI's
+//! routes: each call of a client is one or several of the provider's services, by the same sign-ins and checked
+//! addresses as all calls. What is asked and told there is the family's to know; nothing falls back, as an object is in
+//! one place.
 
 mod batches;
 mod counting;
@@ -57,7 +58,8 @@ enum DirectVerb {
     JobList,
     /// A list in OpenAI's form of what one workspace has, where a credential is shared.
     OwnList(&'static str),
-    /// What came of a batch, at families that speak OpenAI's interface: they have the file, and no route for it by its batch.
+    /// What came of a batch, at families that speak OpenAI's interface: they have the file, and no route for it by its
+    /// batch.
     PassedOutput(String),
 }
 

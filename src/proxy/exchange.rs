@@ -1,5 +1,5 @@
-//! Walks the targets of a plan until one of them answers, and delivers that answer. The whole upstream call runs here, on
-//! Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
+//! Walks the targets of a plan until one of them answers, and delivers that answer. The whole upstream call runs here,
+//! on Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
 
 mod admission;
 mod apart;
@@ -208,8 +208,8 @@ impl<'a> Exchange<'a> {
         asked
     }
 
-    /// What is held for the caller was asked for one prompt: where the next target has another, it is asked anew. What was
-    /// used until now stays with the prompt that used it.
+    /// What is held for the caller was asked for one prompt: where the next target has another, it is asked anew. What
+    /// was used until now stays with the prompt that used it.
     fn leave_prompt(&mut self, status: u16) -> Vec<Charge> {
         if !prompt_target::changes(self.own.as_deref(), self.routing.plan.leaf()) {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The proxy as one value, and what of it each room below is handed. Decides nothing about a request but whether it comes in
-//! (`entry.rs`), how it is planned, and how it is refused.
+//! The proxy as one value, and what of it each room below is handed. Decides nothing about a request but whether it
+//! comes in (`entry.rs`), how it is planned, and how it is refused.
 
 mod ctx;
 mod entry;

@@ -1,4 +1,5 @@
-//! Where the gateway key stands in a head, and what beside it is meant for the upstream. What a key opens is not known here.
+//! Where the gateway key stands in a head, and what beside it is meant for the upstream. What a key opens is not known
+//! here.
 
 use super::handshake;
 use super::headers::suffix_of;

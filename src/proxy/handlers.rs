@@ -1,5 +1,5 @@
-//! What serves a request whose caller is known, by what it asks for. Each file here is one way to an answer, over the gateway
-//! and what the request has gathered so far; the ways of nearly all are in `calls.rs`.
+//! What serves a request whose caller is known, by what it asks for. Each file here is one way to an answer, over the
+//! gateway and what the request has gathered so far; the ways of nearly all are in `calls.rs`.
 
 mod batch_lines;
 mod browser_keys;

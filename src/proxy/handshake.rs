@@ -1,5 +1,5 @@
-//! What the handshake of a WebSocket says besides its path (RFC 6455, 4.2): protocols, among which browsers hide a key since
-//! they can send no header, and extensions, which would make frames unreadable. Knows no provider.
+//! What the handshake of a WebSocket says besides its path (RFC 6455, 4.2): protocols, among which browsers hide a key
+//! since they can send no header, and extensions, which would make frames unreadable. Knows no provider.
 
 use crate::upstream::http1::Framing;
 use base64::Engine;
@@ -53,8 +53,8 @@ pub(crate) fn protocols(client: &HeaderMap) -> Option<HeaderValue> {
     (!spoken.is_empty()).then(|| HeaderValue::from_str(&spoken.join(", ")).ok()).flatten()
 }
 
-/// The protocol that the client is told. Browsers end a connection for which none of theirs was chosen, and providers do not
-/// always choose one.
+/// The protocol that the client is told. Browsers end a connection for which none of theirs was chosen, and providers
+/// do not always choose one.
 pub(crate) fn chosen(client: &HeaderMap, provider: &HeaderMap) -> Option<HeaderValue> {
     let told = provider.get(header::SEC_WEBSOCKET_PROTOCOL).and_then(|name| name.to_str().ok());
     let told = told.filter(|told| offered(client).any(|offer| offer == *told && !offer.starts_with(KEY)));

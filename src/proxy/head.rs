@@ -236,7 +236,8 @@ fn is_key(request: &Request, value: &HeaderValue) -> bool {
     value.to_str().is_ok_and(|v| known(v.trim()) || v.split(apart).any(known))
 }
 
-/// Addresses are often given with what the provider's paths begin with, as its own clients want them: that is meant once.
+/// Addresses are often given with what the provider's paths begin with, as its own clients want them: that is meant
+/// once.
 fn joined(base: &str, path: &str) -> String {
     let overlaps = |at: &usize| path.strip_prefix(&base[*at..]).is_some_and(|rest| rest.starts_with('/'));
     let shared = base.match_indices('/').map(|(at, _)| at).find(overlaps);

@@ -1,5 +1,6 @@
-//! What is written down of a request that something goes on with when it is over, by another node or much later: so much that
-//! it can be made anew, as the caller and the configuration stand by then. It holds credentials, and is kept sealed.
+//! What is written down of a request that something goes on with when it is over, by another node or much later: so
+//! much that it can be made anew, as the caller and the configuration stand by then. It holds credentials, and is kept
+//! sealed.
 
 use super::capture_policy::CapturePolicy;
 use super::headers::{GatewayHeaders, suffix_of};
@@ -139,8 +140,8 @@ impl KeptAsk {
         headers
     }
 
-    /// The request by which the gateway itself goes on, of the same caller as it stands now. One that is gone has a key that
-    /// may nothing.
+    /// The request by which the gateway itself goes on, of the same caller as it stands now. One that is gone has a key
+    /// that may nothing.
     pub(crate) fn request(&self, by: AskWorld<'_>, asked: AskedAnew<'_>) -> Result<Box<Request>, Unmade> {
         let (AskWorld { settings, .. }, AskedAnew { org, path, query }, now) = (by, asked, clock::now());
         let never = |fault: Fault| Unmade::Never(fault.message().to_owned());

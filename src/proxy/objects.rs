@@ -1,6 +1,6 @@
-//! Ids of objects that a provider keeps. Where a call could reach one provider only they stay as that made them; where it
-//! could reach several, answers give them bound: sealed with the provider in them. A bound id leads the call that names it
-//! to that provider and to no other. Knows no store, as there is none.
+//! Ids of objects that a provider keeps. Where a call could reach one provider only they stay as that made them; where
+//! it could reach several, answers give them bound: sealed with the provider in them. A bound id leads the call that
+//! names it to that provider and to no other. Knows no store, as there is none.
 
 mod isolation;
 mod notes;

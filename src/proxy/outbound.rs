@@ -1,5 +1,5 @@
-//! One request to what an integration leads to, an MCP server or an agent, over the checked dialler: with the gateway's own
-//! sign-in, what the admin set, and what is told of whoever calls. Knows neither protocol.
+//! One request to what an integration leads to, an MCP server or an agent, over the checked dialler: with the gateway's
+//! own sign-in, what the admin set, and what is told of whoever calls. Knows neither protocol.
 
 use super::body::Permit;
 use super::exchange::CallParts;

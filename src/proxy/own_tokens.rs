@@ -1,5 +1,6 @@
-//! Access tokens that the gateway issued itself, at the door of MCP servers: the signature is checked once and remembered, the grant
-//! behind it is looked up in the snapshot each time, so that what was taken back opens nothing from then on. Waits for nothing.
+//! Access tokens that the gateway issued itself, at the door of MCP servers: the signature is checked once and
+//! remembered, the grant behind it is looked up in the snapshot each time, so that what was taken back opens nothing
+//! from then on. Waits for nothing.
 
 use gateway_admin::{AccessToken, BadAccessToken, read_access_token};
 use gateway_domain::Timestamp;

@@ -1,6 +1,6 @@
-//! Calls of saved prompts, made into the chat requests that they stand for once their bodies are here. From there on they
-//! go the way of every chat request, with all that holds for one; only to show what would be sent is answered here. What a
-//! prompt says is read from the request's own snapshot.
+//! Calls of saved prompts, made into the chat requests that they stand for once their bodies are here. From there on
+//! they go the way of every chat request, with all that holds for one; only to show what would be sent is answered
+//! here. What a prompt says is read from the request's own snapshot.
 
 use super::body::{self, BodyError, BodyLimits, Permit, WholeBody};
 use super::content::look;

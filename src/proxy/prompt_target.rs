@@ -1,5 +1,6 @@
-//! A target that names a saved prompt: for its turn the request becomes the one that the prompt says, and its own again for
-//! the next target. What a prompt says is read from the request's own snapshot; how targets are walked is not known here.
+//! A target that names a saved prompt: for its turn the request becomes the one that the prompt says, and its own again
+//! for the next target. What a prompt says is read from the request's own snapshot; how targets are walked is not known
+//! here.
 
 use super::body::{BufferBudget, Permit};
 use super::content::look;

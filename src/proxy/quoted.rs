@@ -1,5 +1,5 @@
-//! What a server or an agent says in a failure, without what it was called with: servers like to quote the key that they
-//! refuse, and the caller may not be the one whose key it is. Knows no protocol.
+//! What a server or an agent says in a failure, without what it was called with: servers like to quote the key that
+//! they refuse, and the caller may not be the one whose key it is. Knows no protocol.
 
 use super::outbound::OutboundCalls;
 use super::record::secrets;

@@ -1,5 +1,5 @@
-//! What a body says of the tokens that it may use, by itself: guessed for what goes in, and bounded by the fields of its
-//! dialect for what may come out. Knows no request and no config.
+//! What a body says of the tokens that it may use, by itself: guessed for what goes in, and bounded by the fields of
+//! its dialect for what may come out. Knows no request and no config.
 
 use gateway_providers::tokens;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
-//! Builds the record of each target tried, in one piece of memory as far as names are short; pricing and encoding are the
-//! writer's work.
+//! Builds the record of each target tried, in one piece of memory as far as names are short; pricing and encoding are
+//! the writer's work.
 
 mod attempt_info;
 mod capture;

@@ -1,5 +1,5 @@
-//! Responses of the gateway's own making, which their clients name again: in a request that goes on from one, and in calls
-//! about one. Knows where they lie, not how they are made; what providers keep themselves is theirs to answer.
+//! Responses of the gateway's own making, which their clients name again: in a request that goes on from one, and in
+//! calls about one. Knows where they lie, not how they are made; what providers keep themselves is theirs to answer.
 
 mod keeper;
 mod recall;

@@ -1,6 +1,6 @@
-//! Keys for browsers: short-lived, good for realtime sessions of one model and nothing else, and made by the gateway, so that
-//! no provider's key leaves it. What one may do lies sealed in it, on every node alike; it stands for the key that asked
-//! for it, and ends with that one.
+//! Keys for browsers: short-lived, good for realtime sessions of one model and nothing else, and made by the gateway,
+//! so that no provider's key leaves it. What one may do lies sealed in it, on every node alike; it stands for the key
+//! that asked for it, and ends with that one.
 
 use super::headers::GatewayHeaders;
 use super::request::{Request, Route};
@@ -189,7 +189,8 @@ impl KeyAsk {
     }
 }
 
-/// Every model that a session names is one that its target has; the one that speaks is permitted where the target is found.
+/// Every model that a session names is one that its target has; the one that speaks is permitted where the target is
+/// found.
 pub(crate) fn permit_models(session: &Map<String, Value>, request: &Request, routing: &Routing) -> Result<(), Fault> {
     let leaf = &**routing.plan.leaf();
     let aim = resolve(leaf, routing.inline, request)?;
@@ -202,7 +203,8 @@ pub(crate) fn permit_models(session: &Map<String, Value>, request: &Request, rou
     Ok(())
 }
 
-/// What a request may say beside a config and a provider is not carried in a key, and so is refused where one is asked for.
+/// What a request may say beside a config and a provider is not carried in a key, and so is refused where one is asked
+/// for.
 fn bound(headers: &GatewayHeaders) -> Result<(), Fault> {
     let said = [
         (headers.virtual_key.is_some(), "x-gateway-virtual-key"),

@@ -221,8 +221,8 @@ fn go_to_service(aim: &mut Aim, service: CloudService, own: bool) -> Result<(), 
     }
 }
 
-/// What a family serves at another address than it is called at (lists of models, rerank, transcripts, jobs) is asked for there,
-/// unless its address is one of the admin's own.
+/// What a family serves at another address than it is called at (lists of models, rerank, transcripts, jobs) is asked
+/// for there, unless its address is one of the admin's own.
 pub(super) fn go_aside(aim: &mut Aim, operation: Operation) {
     let may = matches!(operation, Operation::ListModels | Operation::Rerank | Operation::Transcription);
     if !may && !operation.is_about_tuning() {

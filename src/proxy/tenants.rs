@@ -2,8 +2,8 @@
 //! caller is then counted on the worker's own lines of memory: keys, workspaces and organisations are the same for all
 //! workers, and each request would write to their counts. Knows nothing of how a caller is found.
 //!
-//! A credential is known again by a code that only this process can make of it (SipHash-2-4 with a secret of its own, 128
-//! bits), at a tenth of what its SHA-256 costs without instructions made for that. No credential is kept.
+//! A credential is known again by a code that only this process can make of it (SipHash-2-4 with a secret of its own,
+//! 128 bits), at a tenth of what its SHA-256 costs without instructions made for that. No credential is kept.
 
 use super::request::Tenant;
 use crate::runtime_config::RuntimeConfig;

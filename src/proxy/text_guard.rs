@@ -1,6 +1,6 @@
-//! The texts of calls that are no model's answers, judged by guardrails: tools, agents, realtime sessions. Somebody else
-//! finds the texts in what is said; here they are laid out as guardrails read them, and put back where one rewrote them.
-//! Knows no protocol.
+//! The texts of calls that are no model's answers, judged by guardrails: tools, agents, realtime sessions. Somebody
+//! else finds the texts in what is said; here they are laid out as guardrails read them, and put back where one rewrote
+//! them. Knows no protocol.
 
 use crate::clock;
 use crate::guardrails::{Guardrails, HookNotes, TargetGuards};
@@ -141,7 +141,8 @@ fn texts_of(body: &[u8], pointer: &str) -> Vec<String> {
     parts.map(|part| part["text"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Puts texts back where others were taken. Where they do not fit together nothing may pass: nobody can say what was meant.
+/// Puts texts back where others were taken. Where they do not fit together nothing may pass: nobody can say what was
+/// meant.
 fn replaced(before: &[String], after: &[String], walk: impl FnOnce(TextVisit<'_>) -> Option<String>) -> GuardedText {
     if before.len() != after.len() {
         return GuardedText::Denied;

@@ -1,6 +1,6 @@
 //! Answers that a provider compressed though nobody asked it to: made what they would have been, within bounds, so that
-//! they are translated, counted and read by clients that asked for none. What passes through untouched is never unpacked.
-//! Knows bytes, and no dialect but for the errors of a stream.
+//! they are translated, counted and read by clients that asked for none. What passes through untouched is never
+//! unpacked. Knows bytes, and no dialect but for the errors of a stream.
 
 use super::deliver::in_dialect;
 use brotli::DecompressorWriter;
@@ -89,8 +89,8 @@ impl Write for UnpackRoom {
     }
 }
 
-/// Deflate with a zlib head around it, or bare, as some servers send it under the same name. Neither of the library's own
-/// writers tells a body that was cut off from a whole one.
+/// Deflate with a zlib head around it, or bare, as some servers send it under the same name. Neither of the library's
+/// own writers tells a body that was cut off from a whole one.
 struct Inflate {
     inflate: Decompress,
     room: UnpackRoom,

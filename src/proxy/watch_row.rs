@@ -1,5 +1,5 @@
-//! What is written down of a batch that a client made at a provider, so that the gateway looks at it itself: what the provider
-//! calls it, and the request that made it.
+//! What is written down of a batch that a client made at a provider, so that the gateway looks at it itself: what the
+//! provider calls it, and the request that made it.
 
 use super::headers::GatewayHeaders;
 use super::kept_ask::KeptAsk;

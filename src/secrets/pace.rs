@@ -1,5 +1,5 @@
-//! When a secret is asked for again: after its interval, each node and reference at a moment of its own; after a failure
-//! sooner, and then less and less often.
+//! When a secret is asked for again: after its interval, each node and reference at a moment of its own; after a
+//! failure sooner, and then less and less often.
 
 use std::time::{Duration, Instant};
 

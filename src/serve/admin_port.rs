@@ -1,7 +1,7 @@
-//! The admin port's listener, with the same clocks as the proxy port: for a connection's first byte, for a whole head, for
-//! silence between requests, for a body and for a client that does not read. Bound with SO_REUSEPORT, so that during an
-//! upgrade the new process can open it while the old one still answers. Its connections are bounded in number, by
-//! descriptors that the proxy port never takes.
+//! The admin port's listener, with the same clocks as the proxy port: for a connection's first byte, for a whole head,
+//! for silence between requests, for a body and for a client that does not read. Bound with SO_REUSEPORT, so that
+//! during an upgrade the new process can open it while the old one still answers. Its connections are bounded in
+//! number, by descriptors that the proxy port never takes.
 
 use super::admin_body::{self, Ticketed};
 use super::admin_pulse::{Pulse, PulseStream};

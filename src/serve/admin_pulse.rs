@@ -1,5 +1,5 @@
-//! What a connection of the admin port is doing, as its clocks see it: asking, waiting for an answer, not reading one, or
-//! nothing at all. hyper has a clock for heads only, which kept connections would meet too.
+//! What a connection of the admin port is doing, as its clocks see it: asking, waiting for an answer, not reading one,
+//! or nothing at all. hyper has a clock for heads only, which kept connections would meet too.
 
 use crate::connections::Clocks;
 use parking_lot::Mutex;

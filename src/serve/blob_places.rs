@@ -1,5 +1,5 @@
-//! Where large bytes lie: opens the places that the operator named, says whether they answer, and brings what lies elsewhere
-//! to the first of them.
+//! Where large bytes lie: opens the places that the operator named, says whether they answer, and brings what lies
+//! elsewhere to the first of them.
 
 use super::{boot, control_runtime};
 use crate::cli::ResolvedSettings;

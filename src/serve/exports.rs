@@ -1,5 +1,5 @@
-//! Exports of logs, made one at a time by each node that serves the Admin API: whoever is free takes the next, and goes on
-//! with what another left.
+//! Exports of logs, made one at a time by each node that serves the Admin API: whoever is free takes the next, and goes
+//! on with what another left.
 
 use crate::clock;
 use gateway_admin::{App, EXPORT_LEASE, run_export};

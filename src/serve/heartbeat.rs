@@ -64,8 +64,8 @@ async fn look(database: &Database, node: &Node) -> Result<Vec<SeenNode>, StoreEr
 }
 
 impl Heartbeat {
-    /// A node that is gone for good need not be waited for. From a thread outside the runtime. A beat on its way is heard
-    /// out: behind the farewell it would put the node back.
+    /// A node that is gone for good need not be waited for. From a thread outside the runtime. A beat on its way is
+    /// heard out: behind the farewell it would put the node back.
     pub(crate) fn leave(&self) {
         let farewell = async {
             *self.gone.lock().await = true;

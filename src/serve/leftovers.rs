@@ -1,5 +1,5 @@
-//! What jobs and blobs leave behind: looked at and counted every round, and removed when its time is over. Each node that
-//! serves the Admin API does it; what one has done, the others find done. Knows no kind of either.
+//! What jobs and blobs leave behind: looked at and counted every round, and removed when its time is over. Each node
+//! that serves the Admin API does it; what one has done, the others find done. Knows no kind of either.
 
 use crate::metrics::Metrics;
 use gateway_domain::Timestamp;
@@ -123,7 +123,8 @@ impl Leftovers {
         Ok(self)
     }
 
-    /// Counts objects that providers keep for workspaces that share a credential too, and forgets those whose time is over.
+    /// Counts objects that providers keep for workspaces that share a credential too, and forgets those whose time is
+    /// over.
     pub(super) fn with_kept_objects(
         mut self,
         store: Arc<dyn KeptObjects>,

@@ -1,5 +1,5 @@
-//! The proxy port: its sockets and TLS, and Pingora's server, which runs the door and the workers and tells them when the
-//! process ends.
+//! The proxy port: its sockets and TLS, and Pingora's server, which runs the door and the workers and tells them when
+//! the process ends.
 
 use super::shutdown::{self, Drain, Signals};
 use crate::batches::{LineDoor, LineRoad, Runner};
@@ -151,8 +151,8 @@ fn watch_batches(gateway: &Gateway, drain: &Arc<Drain>) {
     watcher.start(leaving(drain));
 }
 
-/// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not wait
-/// for them.
+/// A door for the lines of batches, which are served on a thread of their own: whoever waits for an answer does not
+/// wait for them.
 fn line_door<A: HttpServerApp + Send + Sync + 'static>(app: Arc<A>) -> Result<LineDoor, String> {
     let failed = |e: std::io::Error| format!("cannot start the thread of batches: {e}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;

@@ -1,4 +1,5 @@
-//! Opens what records what is done: the journal, the writer and the shipper, what limits have counted, and who was not let in.
+//! Opens what records what is done: the journal, the writer and the shipper, what limits have counted, and who was not
+//! let in.
 
 use super::boot::Booted;
 use super::{log_headers, usage_checkpoint};

@@ -1,5 +1,5 @@
-//! What organisations keep in managers of their own, read by nodes that call providers with it. One that only serves the
-//! Admin API has no business to read it.
+//! What organisations keep in managers of their own, read by nodes that call providers with it. One that only serves
+//! the Admin API has no business to read it.
 
 use super::boot::{self, Booted};
 use super::{Calling, outbound};

@@ -1,4 +1,5 @@
-//! `gateway move records`: from a log store that is named to the one of the settings, whether gateways run on either or not.
+//! `gateway move records`: from a log store that is named to the one of the settings, whether gateways run on either or
+//! not.
 
 use super::boot::{self, log_place, options};
 use crate::settings::Settings;

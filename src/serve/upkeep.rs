@@ -1,5 +1,6 @@
-//! Work that nobody asks for: rotations that are due, transitions that end, tombstones that every node has long
-//! heard of, costs of records whose price came later, jobs and blobs that are over. Each node that serves the Admin API does it; what one has done, the others find done.
+//! Work that nobody asks for: rotations that are due, transitions that end, tombstones that every node has long heard
+//! of, costs of records whose price came later, jobs and blobs that are over. Each node that serves the Admin API does
+//! it; what one has done, the others find done.
 
 use super::leftovers::Leftovers;
 use crate::clock;

@@ -1,5 +1,5 @@
-//! Programs that MCP integrations may name: of the settings file alone, since whoever names a command runs it. No flag and no
-//! variable says any, and nothing shows what they are given.
+//! Programs that MCP integrations may name: of the settings file alone, since whoever names a command runs it. No flag
+//! and no variable says any, and nothing shows what they are given.
 
 use crate::upstream::{ProgramSpec, ProgramUser};
 use gateway_domain::Secret;

@@ -1,6 +1,7 @@
-//! What the sums by hour and day cost whoever stores records: the same records into day files that keep sums and into such
-//! that have no table for them. What was set aside is added to its rows within what is measured: each round ends with a
-//! question. `cargo bench -p gateway-store --bench rollups`; exits with 1 when sums take more than a third of the whole.
+//! What the sums by hour and day cost whoever stores records: the same records into day files that keep sums and into
+//! such that have no table for them. What was set aside is added to its rows within what is measured: each round ends
+//! with a question. `cargo bench -p gateway-store --bench rollups`; exits with 1 when sums take more than a third of
+//! the whole.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a program for developers")]
 

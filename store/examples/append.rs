@@ -1,5 +1,5 @@
-//! What a log record costs on its way into SQLite: `cargo run --release -p gateway-store --example append`.
-//! Arguments: records (200,000), records per batch (1,000), and 1 for what it costs without the sums that are kept beside.
+//! What a log record costs on its way into SQLite: `cargo run --release -p gateway-store --example append`. Arguments:
+//! records (200,000), records per batch (1,000), and 1 for what it costs without the sums that are kept beside.
 
 #![expect(clippy::print_stdout, reason = "its output is the result")]
 

@@ -1,5 +1,5 @@
-//! Sticky assignments in Redis: the first node that offers one decides, until its time is over. Knows nothing of configs
-//! or targets.
+//! Sticky assignments in Redis: the first node that offers one decides, until its time is over. Knows nothing of
+//! configs or targets.
 
 use crate::Redis;
 use gateway_domain::ports::{Assignment, Fut, SharedAssignments};

@@ -1,7 +1,7 @@
 //! Blobs as rows: pieces, each sealed with a key of its blob, which the vault seals. A new master key so needs the keys
 //! sealed anew and no piece. What a piece is sealed with names its blob and place, so that none can stand for another.
-//! The bytes of a piece lie in its row, or in an object outside that the row names. Such an object is noted before it is
-//! put and until a piece names it, so that none is ever forgotten, whenever a process dies.
+//! The bytes of a piece lie in its row, or in an object outside that the row names. Such an object is noted before it
+//! is put and until a piece names it, so that none is ever forgotten, whenever a process dies.
 
 mod collect;
 mod http;
@@ -152,8 +152,8 @@ impl RowBlobs {
         Ok(Ok(()))
     }
 
-    /// Notes an object that is about to be put; the key to seal it with. What would be refused afterwards is refused here,
-    /// before its bytes go anywhere.
+    /// Notes an object that is about to be put; the key to seal it with. What would be refused afterwards is refused
+    /// here, before its bytes go anywhere.
     async fn announced(
         &self,
         mut session: Session<'_>,

@@ -2,10 +2,10 @@
 //! The rules are those of the ledger in one process. Knows no policy, and not what to do while Redis is away.
 //!
 //! A window is a hash: what was used, and what each process holds. Holds of a process count while its lease lives, so
-//! that one that died gives back what it held. Nothing is counted for a node that has not joined: an empty Redis,
-//! new or restarted, first hears from each node what it knows, and so does any Redis from a process that has just
-//! begun. What each node used is noted beside the sum, so that nothing told counts twice. All keys share one hash tag: a cluster keeps them
-//! together.
+//! that one that died gives back what it held. Nothing is counted for a node that has not joined: an empty Redis, new
+//! or restarted, first hears from each node what it knows, and so does any Redis from a process that has just begun.
+//! What each node used is noted beside the sum, so that nothing told counts twice. All keys share one hash tag: a
+//! cluster keeps them together.
 
 mod script;
 

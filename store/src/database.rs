@@ -330,8 +330,9 @@ fn dressed(connect: &PgConnectOptions) -> PgConnectOptions {
     named.disable_statement_logging()
 }
 
-/// Postgres compiles a query that it thinks costs much, and one over ninety partitions is such: that takes longer than to
-/// read their sums. No query of the gateway gains by it. A pooler in between may not hear of it, or refuse, which is no harm.
+/// Postgres compiles a query that it thinks costs much, and one over ninety partitions is such: that takes longer than
+/// to read their sums. No query of the gateway gains by it. A pooler in between may not hear of it, or refuse, which is
+/// no harm.
 async fn plan_quickly(connection: &mut PgConnection) -> Result<(), Error> {
     let _ = sqlx::raw_sql("SET jit = off").execute(connection).await;
     Ok(())

@@ -64,8 +64,8 @@ impl Database {
     }
 }
 
-/// A pattern for what holds `text`, whose own signs of patterns mean themselves. Its case is the database's business, as that of
-/// the names is: SQLite knows that of ASCII only.
+/// A pattern for what holds `text`, whose own signs of patterns mean themselves. Its case is the database's business,
+/// as that of the names is: SQLite knows that of ASCII only.
 fn part(text: &str) -> String {
     let plain = text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{plain}%")

@@ -1,5 +1,5 @@
-//! Sealing of ids that clients carry: AES-SIV (RFC 5297), which is deterministic, under a key made from the master key for
-//! this alone. One byte in front says which key, so that another can follow.
+//! Sealing of ids that clients carry: AES-SIV (RFC 5297), which is deterministic, under a key made from the master key
+//! for this alone. One byte in front says which key, so that another can follow.
 
 use crate::master_key::MasterKey;
 use aes_siv::siv::Aes256Siv;

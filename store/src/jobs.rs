@@ -1,5 +1,5 @@
-//! Jobs as rows. Taking one is one statement: of several nodes that look at once each gets another. The token of a run is
-//! in every later statement of it, so that a run which lost its lease changes nothing.
+//! Jobs as rows. Taking one is one statement: of several nodes that look at once each gets another. The token of a run
+//! is in every later statement of it, so that a run which lost its lease changes nothing.
 
 use crate::database::{Database, Side};
 use crate::session::{DatabaseRow, Session, Value};

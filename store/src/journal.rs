@@ -88,8 +88,8 @@ impl Gauge {
         self.0.lock().end()
     }
 
-    /// The store has taken all that lies before it, or will never take it, also of what other processes left in the folder; what
-    /// another one that lives still has to ship counts as not taken.
+    /// The store has taken all that lies before it, or will never take it, also of what other processes left in the
+    /// folder; what another one that lives still has to ship counts as not taken.
     pub fn has_shipped(&self, end: Position) -> io::Result<bool> {
         let shelf = self.0.lock();
         let there = segment::numbers(shelf.dir())?;
@@ -128,8 +128,9 @@ impl Journal {
         Gauge(self.shelf.clone())
     }
 
-    /// Puts the records down, one write for a batch of usual size. `after[i]` becomes the place behind `records[i]`; one that was
-    /// not kept has the place of the last that was. Once it returns, a killed process loses none of those kept.
+    /// Puts the records down, one write for a batch of usual size. `after[i]` becomes the place behind `records[i]`;
+    /// one that was not kept has the place of the last that was. Once it returns, a killed process loses none of those
+    /// kept.
     pub fn append(&mut self, records: &[LogRecord], after: &mut Vec<Position>) -> Appended {
         after.clear();
         let outcome = self.write(records, after);

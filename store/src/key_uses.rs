@@ -1,5 +1,5 @@
-//! When keys were last used, as rows that stand beside the keys: a use is no change of its key. What the process noted is
-//! kept in memory until [`KeyUseLog::flush`], in a bounded number; a key is noted once a minute at most.
+//! When keys were last used, as rows that stand beside the keys: a use is no change of its key. What the process noted
+//! is kept in memory until [`KeyUseLog::flush`], in a bounded number; a key is noted once a minute at most.
 
 use crate::database::{Database, Side};
 use crate::filter::Filter;

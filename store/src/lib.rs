@@ -1,5 +1,5 @@
-//! Floor 2: every backend behind the ports. SQLite and Postgres speak one SQL text, ClickHouse keeps records; secrets are sealed here.
-//! Knows rows and bytes, never what a document means: no business rule lives in this crate.
+//! Floor 2: every backend behind the ports. SQLite and Postgres speak one SQL text, ClickHouse keeps records; secrets
+//! are sealed here. Knows rows and bytes, never what a document means: no business rule lives in this crate.
 
 mod alerts;
 mod assignments;

@@ -78,8 +78,8 @@ impl fmt::Debug for LogsUrl {
     }
 }
 
-/// A server that is away does not matter here: records wait for it in the journal. `names` says by which keys of metadata
-/// sums are kept.
+/// A server that is away does not matter here: records wait for it in the journal. `names` says by which keys of
+/// metadata sums are kept.
 pub async fn open_logs(
     url: &LogsUrl,
     options: &DatabaseOptions,

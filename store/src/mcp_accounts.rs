@@ -1,5 +1,5 @@
-//! Accounts of people at MCP servers, as rows. Whoever renews one claims its version first, so that of many nodes one spends what
-//! can be spent once. What is sealed is opened elsewhere.
+//! Accounts of people at MCP servers, as rows. Whoever renews one claims its version first, so that of many nodes one
+//! spends what can be spent once. What is sealed is opened elsewhere.
 
 use crate::database::{Database, Side};
 use crate::session::{DatabaseRow, Session};

@@ -1,5 +1,5 @@
-//! Tombstones, their histories and what stands beside them, forgotten when every node has long heard of them. Bumps no revision: what is
-//! taken out was of no effect any more.
+//! Tombstones, their histories and what stands beside them, forgotten when every node has long heard of them. Bumps no
+//! revision: what is taken out was of no effect any more.
 
 use crate::database::{Database, Side};
 use crate::session::{Session, failure};

@@ -56,8 +56,8 @@ impl Reach {
         }
     }
 
-    /// A connection was there, or was not; `began` is when it was asked for. Whoever began to wait while the server was away
-    /// and gave up after it had come back says nothing of now.
+    /// A connection was there, or was not; `began` is when it was asked for. Whoever began to wait while the server was
+    /// away and gave up after it had come back says nothing of now.
     pub(crate) fn leased(&self, began: Instant, failed: Option<&StoreError>) {
         let mut state = self.0.lock();
         match failed {

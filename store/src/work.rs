@@ -1,5 +1,5 @@
-//! One piece of work on one connection, within its time, and the clock that all nodes of a database share. Knows nothing
-//! of what is done.
+//! One piece of work on one connection, within its time, and the clock that all nodes of a database share. Knows
+//! nothing of what is done.
 
 use crate::database::{Database, Side};
 use crate::session::{Session, failure};

@@ -1,5 +1,5 @@
-//! What admins say of keys and providers, and organisations of their workspaces, is in force on the proxy: a status, an end, a
-//! cadence, and what each may decide for itself.
+//! What admins say of keys and providers, and organisations of their workspaces, is in force on the proxy: a status, an
+//! end, a cadence, and what each may decide for itself.
 
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, gateway::target, hello, reply};
 use serde_json::{Value, json};

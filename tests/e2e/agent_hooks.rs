@@ -1,5 +1,5 @@
-//! Webhooks that agents are to call: none until somebody allows them, then only those that anybody may have called, each of
-//! its caller's own tasks.
+//! Webhooks that agents are to call: none until somebody allows them, then only those that anybody may have called,
+//! each of its caller's own tasks.
 
 use crate::agent_script::{AgentScript, ServedAgent, says};
 use crate::forbidden::hosts;

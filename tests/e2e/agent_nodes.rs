@@ -1,5 +1,5 @@
-//! Agents belong to no node: tasks that one node told of any other knows, for the same caller alone, after a restart too; and
-//! what a node that is killed had done is not lost.
+//! Agents belong to no node: tasks that one node told of any other knows, for the same caller alone, after a restart
+//! too; and what a node that is killed had done is not lost.
 
 use crate::agent_script::{AgentScript, CREDENTIAL, PUBLIC, ServedAgent, agent, says, sse_events};
 use crate::harness::{Answer, Gateway, eventually};

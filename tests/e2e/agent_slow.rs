@@ -1,5 +1,5 @@
-//! A scripted agent that takes its time, for the tests of clocks, of clients that leave and of bytes that are held. What it
-//! is told says how it behaves.
+//! A scripted agent that takes its time, for the tests of clocks, of clients that leave and of bytes that are held.
+//! What it is told says how it behaves.
 
 use crate::agent_script::{address, card};
 use crate::harness::call::Call;

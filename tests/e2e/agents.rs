@@ -1,5 +1,5 @@
-//! Agents through the gateway: both versions and bindings, whose tasks are whose, limits, guardrails, streams that break,
-//! and where calls go whatever a card claims. The agent is scripted, so that what reaches it can be read.
+//! Agents through the gateway: both versions and bindings, whose tasks are whose, limits, guardrails, streams that
+//! break, and where calls go whatever a card claims. The agent is scripted, so that what reaches it can be read.
 
 use crate::agent_script::{AgentScript, CREDENTIAL, PUBLIC, ServedAgent, says, sse_events};
 use crate::harness::{Answer, eventually, stand_at_noon};

@@ -1,5 +1,5 @@
-//! Who spent what, asked of the real program: calls go in at the proxy port, sums come out at the admin port, and are the
-//! same after a kill.
+//! Who spent what, asked of the real program: calls go in at the proxy port, sums come out at the admin port, and are
+//! the same after a kill.
 
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, reply};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Answers of pictures, speech and transcripts: they come down as the client asked for them, whole or in events, and however
-//! they were asked for their record has what the provider bills.
+//! Answers of pictures, speech and transcripts: they come down as the client asked for them, whole or in events, and
+//! however they were asked for their record has what the provider bills.
 
 use crate::area_forms::{FORM, ask, form, metrics_of, parts, wav};
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, reply};

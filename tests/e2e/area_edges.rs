@@ -1,5 +1,5 @@
-//! Where the areas end: what is billed of an answer that is none, what a family has no word for, and what is counted of calls
-//! that cost nothing.
+//! Where the areas end: what is billed of an answer that is none, what a family has no word for, and what is counted of
+//! calls that cost nothing.
 
 use crate::area_forms::{FORM, ask, form, metrics_of};
 use crate::clouds::bare;

@@ -1,5 +1,6 @@
-//! Forms that ask a model (pictures to change, sound to be heard) go the way of all requests: their model is read wherever it
-//! stands, they are repeated and fall back with every byte, configs change their fields, and what they cost is known.
+//! Forms that ask a model (pictures to change, sound to be heard) go the way of all requests: their model is read
+//! wherever it stands, they are repeated and fall back with every byte, configs change their fields, and what they cost
+//! is known.
 
 use crate::harness::{Answer, Gateway, Upstream, WORKSPACE_KEY, call::Call, eventually, gateway::target, reply, with};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Rules that hold in all areas beside chat: what is charged, what may begin when nothing is left, and what passes all the
-//! same.
+//! Rules that hold in all areas beside chat: what is charged, what may begin when nothing is left, and what passes all
+//! the same.
 
 use crate::area_forms::{FORM, ask, form, metrics_of};
 use crate::batches::{CHAT, asked, ended, line, lines, text};

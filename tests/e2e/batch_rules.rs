@@ -1,5 +1,5 @@
-//! What a batch is held to from its making to its end: its config, its file, its models, the room that there is, and the
-//! record that it leaves.
+//! What a batch is held to from its making to its end: its config, its file, its models, the room that there is, and
+//! the record that it leaves.
 
 use crate::area_forms::{FORM, form};
 use crate::batches::{CHAT, answering, ask, asked, begin, ended, file, line, lines, results, text, upload};

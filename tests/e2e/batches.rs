@@ -52,8 +52,8 @@ pub(crate) async fn batch(gateway: &Gateway, id: &str) -> Value {
     gateway.get(&format!("/v1/batches/{id}")).send().await.expect(200).json()
 }
 
-/// Waits for as long as the batch gets further. No count tells how far its results were put into files in the end: that may
-/// take longer the more of them there are.
+/// Waits for as long as the batch gets further. No count tells how far its results were put into files in the end: that
+/// may take longer the more of them there are.
 pub(crate) async fn ended(gateway: &Gateway, id: &str, status: &str) -> Value {
     let mut seen = Value::Null;
     loop {
@@ -341,7 +341,8 @@ fn many() -> u64 {
     std::env::var("SOAK_LINES").ok().and_then(|count| count.parse().ok()).unwrap_or(600)
 }
 
-/// Waits for as long as the batch gets further. Whoever takes it over reads first what was done before, however much it is.
+/// Waits for as long as the batch gets further. Whoever takes it over reads first what was done before, however much it
+/// is.
 async fn completed(gateway: &Gateway, id: &str, least: u64) {
     let mut seen = 0;
     while seen < least {
@@ -385,8 +386,8 @@ async fn of_many_lines_none_is_lost_or_finished_twice_by_two_nodes_and_kills() {
     assert_eq!(told, [all - refused, refused, 0]);
     let times = times(&upstream);
     assert_eq!(times.len() as u64, all, "all were asked");
-    // So many are under way when a node falls silent, and no more of those that were done. Another node that takes the batch
-    // over while the first still runs its last lines has as many again.
+    // So many are under way when a node falls silent, and no more of those that were done. Another node that takes the
+    // batch over while the first still runs its last lines has as many again.
     let again = times.values().filter(|times| **times > 1).count() as u64;
     assert!(again <= 2 * kills * PARALLEL + PARALLEL, "only what was under way is asked once more: {again}");
 }

@@ -1,5 +1,5 @@
-//! Budgets of every holder and of policies, as admins set, change and archive them: whom they hold, what they assume where
-//! nobody bounds an answer, and what they do while Redis is away.
+//! Budgets of every holder and of policies, as admins set, change and archive them: whom they hold, what they assume
+//! where nobody bounds an answer, and what they do while Redis is away.
 
 use crate::admin_rules::upstream;
 use crate::harness::{Gateway, eventually, hello, stand_at_noon, with};

@@ -1,5 +1,5 @@
-//! Batches on clouds, where lines and results are files of a bucket: the lines go up there as the models are asked, a job
-//! reads them, and its results are read from beside them.
+//! Batches on clouds, where lines and results are files of a bucket: the lines go up there as the models are asked, a
+//! job reads them, and its results are read from beside them.
 
 use crate::batches::{CHAT, ended, file, line, results};
 use crate::family_batches::{FAST, FamilyProvider, Script, by_provider, cost, jsonl, make, prompt, translated};

@@ -1,5 +1,5 @@
-//! Files of providers that keep them in a bucket, by OpenAI's routes: the address of the object is the id, lines of a batch
-//! go up as the models are asked, and no bucket but the target's own is reached.
+//! Files of providers that keep them in a bucket, by OpenAI's routes: the address of the object is the id, lines of a
+//! batch go up as the models are asked, and no bucket but the target's own is reached.
 
 use crate::area_forms::{FORM, form};
 use crate::batches::{CHAT, line, text};

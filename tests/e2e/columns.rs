@@ -1,5 +1,5 @@
-//! Records in ClickHouse, through the real program: found and summed as elsewhere, none lost and none twice whatever goes
-//! away or is killed, and moved there from files and back.
+//! Records in ClickHouse, through the real program: found and summed as elsewhere, none lost and none twice whatever
+//! goes away or is killed, and moved there from files and back.
 
 use crate::harness::{Gateway, eventually, hello, process::program};
 use crate::journal::{blocking, metric, stored, stored_come_to};

@@ -1,5 +1,5 @@
-//! Files of other gateways made into documents by the program itself, imported as it wrote them, and served by a gateway that
-//! runs meanwhile.
+//! Files of other gateways made into documents by the program itself, imported as it wrote them, and served by a
+//! gateway that runs meanwhile.
 
 use crate::harness::{Gateway, Upstream, eventually, hello, process::program, reply, with};
 use serde_json::{Value, json};

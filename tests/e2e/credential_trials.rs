@@ -1,5 +1,5 @@
-//! Credentials that are tried before they are saved, and afterwards: with one cheap call, bounded, and without a word of any
-//! secret in what is told.
+//! Credentials that are tried before they are saved, and afterwards: with one cheap call, bounded, and without a word
+//! of any secret in what is told.
 
 use crate::harness::{Gateway, Seen, Upstream, eventually, hello, reply};
 use futures_util::future::join_all;

@@ -68,7 +68,8 @@ async fn trust_lifts_private_ranges_and_nothing_else() {
     assert_eq!(upstream.only().header("authorization"), Some("Bearer sk-own"));
 }
 
-/// Calls, files, batches, fine-tuning and sockets, as they go up where their host may be called. How many were refused for it.
+/// Calls, files, batches, fine-tuning and sockets, as they go up where their host may be called. How many were refused
+/// for it.
 async fn begin_all(gateway: &Gateway, host: &str) -> usize {
     let file = form(&[("purpose", None, b"batch"), ("file", Some("f"), b"{}\n")]);
     let batch = json!({ "input_file_id": "file-1", "endpoint": "/v1/chat/completions", "completion_window": "24h" });

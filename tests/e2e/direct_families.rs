@@ -1,5 +1,5 @@
-//! Batches of Mistral, Gemini and Anthropic by OpenAI's routes: looked at, read, listed and cancelled, and each line counted
-//! once. Gemini's and Anthropic's are made in the providers' own words, which pass as they are.
+//! Batches of Mistral, Gemini and Anthropic by OpenAI's routes: looked at, read, listed and cancelled, and each line
+//! counted once. Gemini's and Anthropic's are made in the providers' own words, which pass as they are.
 
 use crate::batches::{CHAT, text};
 use crate::direct_batches::{call, counted, counted_lines, lines};
@@ -211,7 +211,8 @@ const CLAUDES: &str = "/messages/batches/msgbatch_1";
 /// Where its clients are led, who take their key along.
 const RESULTS: &str = "/v1/messages/batches/msgbatch_1/results";
 
-/// What a line used: tokens of the prompt that are new, and that were read from the cache. Prompts above 200,000 tokens cost more.
+/// What a line used: tokens of the prompt that are new, and that were read from the cache. Prompts above 200,000 tokens
+/// cost more.
 const READ: [(u64, u64); 3] = [(150_000, 0), (50_000, 100_000), (250_000, 0)];
 
 fn message(n: usize) -> Value {

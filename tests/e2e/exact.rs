@@ -1,6 +1,6 @@
-//! Exact limits over four processes and one Redis: 64 clients, some of whom leave, in the middle of a stream too, or are
-//! called again after a failure. Requests: admitted equals allowed. Tokens and money: used and held never exceed the
-//! limit, at no moment, and all but the last hold can be used. A round of each here; `make soak` runs round after
+//! Exact limits over four processes and one Redis: 64 clients, some of whom leave, in the middle of a stream too, or
+//! are called again after a failure. Requests: admitted equals allowed. Tokens and money: used and held never exceed
+//! the limit, at no moment, and all but the last hold can be used. A round of each here; `make soak` runs round after
 //! round, each with dice of its own.
 
 use crate::harness::{Upstream, eventually, gateway::target, hello, reply, stand_at_noon, with};

@@ -1,4 +1,5 @@
-//! Exports of logs by the real program: whole after a kill, made once where there are several nodes, and fetched from any.
+//! Exports of logs by the real program: whole after a kill, made once where there are several nodes, and fetched from
+//! any.
 
 use crate::harness::{Gateway, eventually};
 use gateway_testing::Postgres;

@@ -1,5 +1,5 @@
-//! Batches at providers whose interface for batches is their own: OpenAI's lines go up as those providers are asked, and
-//! what came of each is told and counted as for any batch.
+//! Batches at providers whose interface for batches is their own: OpenAI's lines go up as those providers are asked,
+//! and what came of each is told and counted as for any batch.
 
 use crate::batches::{CHAT, ask, asked, ended, file, line, results, text};
 use crate::harness::{Gateway, Seen, Upstream, eventually, reply, with};
@@ -494,7 +494,8 @@ fn openai() -> Box<Script> {
     })
 }
 
-/// Cached tokens at their rate, and the rates of long prompts for the line that is long, though all lines together are longer.
+/// Cached tokens at their rate, and the rates of long prompts for the line that is long, though all lines together are
+/// longer.
 #[tokio::test]
 async fn each_line_is_priced_by_itself_at_the_rates_of_batches() {
     let gateway = Gateway::with(FAST).await;

@@ -1,5 +1,5 @@
-//! Files at families whose objects for them are not OpenAI's: clients of OpenAI's read OpenAI's, the family's own clients
-//! read what the family says.
+//! Files at families whose objects for them are not OpenAI's: clients of OpenAI's read OpenAI's, the family's own
+//! clients read what the family says.
 
 use crate::area_forms::{FORM, form};
 use crate::harness::{Gateway, Upstream, reply};

@@ -1,4 +1,5 @@
-//! Upstreams whose answers could be understood in two ways, or take for ever to begin: nothing of them reaches a client.
+//! Upstreams whose answers could be understood in two ways, or take for ever to begin: nothing of them reaches a
+//! client.
 
 use crate::harness::{Gateway, Raw, Upstream, WORKSPACE_KEY, gateway::target, hello, reply};
 use std::time::{Duration, Instant};

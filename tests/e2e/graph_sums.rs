@@ -1,5 +1,5 @@
-//! Every graph tells what the records say, whoever wrote them and whatever died meanwhile: asked without a filter it reads sums by
-//! hour and day, with one that those do not know it reads the records.
+//! Every graph tells what the records say, whoever wrote them and whatever died meanwhile: asked without a filter it
+//! reads sums by hour and day, with one that those do not know it reads the records.
 
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, reply, with};
 use gateway_testing::Postgres;

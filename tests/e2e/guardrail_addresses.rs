@@ -1,5 +1,5 @@
-//! Addresses that checks may hold, and hosts that nobody may have the gateway call: refused where they are saved, by check
-//! and parameter; what only a look-up or a redirect tells, and what clients write, is never dialled.
+//! Addresses that checks may hold, and hosts that nobody may have the gateway call: refused where they are saved, by
+//! check and parameter; what only a look-up or a redirect tells, and what clients write, is never dialled.
 
 use crate::forbidden::{hosts, never};
 use crate::harness::{Answer, Gateway, Upstream, hello, reply, with};

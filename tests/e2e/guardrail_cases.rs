@@ -1,5 +1,5 @@
-//! Guardrails at the edges of their rules: who is judged by what, what is told to whom, and what happens when much happens
-//! at once.
+//! Guardrails at the edges of their rules: who is judged by what, what is told to whom, and what happens when much
+//! happens at once.
 
 use crate::guardrails::record;
 use crate::harness::issuer::{FIRST, Issuer, SECOND, in_seconds};

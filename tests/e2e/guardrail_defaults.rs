@@ -1,4 +1,5 @@
-//! Saved guardrails in force: by slug in configs, as defaults of a workspace and of the organisation, changed and excluded.
+//! Saved guardrails in force: by slug in configs, as defaults of a workspace and of the organisation, changed and
+//! excluded.
 
 use crate::harness::{Answer, Gateway, Upstream, gateway::target, hello, reply, with};
 use serde_json::{Value, json};

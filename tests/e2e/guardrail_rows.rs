@@ -1,6 +1,6 @@
-//! The cases that guardrails are held to, and the tests that see each: most through the real binary, what only the engine
-//! or many splits can show in the tests of its crates. A case may not be left out, and each test that a line names must
-//! be there.
+//! The cases that guardrails are held to, and the tests that see each: most through the real binary, what only the
+//! engine or many splits can show in the tests of its crates. A case may not be left out, and each test that a line
+//! names must be there.
 
 use crate::config_rows::is_there;
 

@@ -1,5 +1,5 @@
-//! What a node of role `proxy` hands on from the Admin API of another: as it comes, of whatever length, and broken off where it
-//! breaks off.
+//! What a node of role `proxy` hands on from the Admin API of another: as it comes, of whatever length, and broken off
+//! where it breaks off.
 
 use crate::harness::{ADMIN_KEY, Gateway, Raw, Upstream, reply};
 use gateway_testing::Postgres;

@@ -1,5 +1,5 @@
-//! What agents and tools say counts among the bytes that the gateway holds, for as long as it is held: to be judged, for
-//! its end to come, for the rest of a batch. At the bound it is an error in the words of the protocol.
+//! What agents and tools say counts among the bytes that the gateway holds, for as long as it is held: to be judged,
+//! for its end to come, for the rest of a batch. At the bound it is an error in the words of the protocol.
 
 use crate::agent_script::sse_events;
 use crate::agent_slow::{slow_agent, slow_gateway, streaming};
@@ -49,8 +49,8 @@ async fn agents_streams_that_wait_to_be_judged_count_for_their_key_and_for_all()
     assert_eq!(refused.len(), 1, "nothing of it passes unjudged");
     assert_eq!((&refused[0]["error"]["code"], &refused[0]["id"]), (&json!(429), &json!("s-1")), "{refused:?}");
     holds_nothing(&gateway).await;
-    // What all may: four of 224 KiB fit, and no fifth. The others come when these are there whole: were all to grow side
-    // by side, more of them could be refused than must be.
+    // What all may: four of 224 KiB fit, and no fifth. The others come when these are there whole: were all to grow
+    // side by side, more of them could be refused than must be.
     let mut calls = JoinSet::new();
     for n in 0..8 {
         let fields = json!({"scopes": ["agents.invoke"]});
@@ -91,7 +91,8 @@ async fn an_agents_event_without_an_end_counts_and_the_next_is_refused() {
     holds_nothing(&gateway).await;
 }
 
-/// A server whose tools say so many KiB: `whole` as JSON, `open` as an event whose end waits, `wait` when it is told to.
+/// A server whose tools say so many KiB: `whole` as JSON, `open` as an event whose end waits, `wait` when it is told
+/// to.
 async fn server(go: watch::Receiver<bool>) -> Upstream {
     Upstream::scripted(move |peer| serve(peer, go.clone())).await
 }

@@ -1,5 +1,5 @@
-//! Lists of objects at a provider whose credential workspaces share (`isolate_objects`): each sees what it made, on every node
-//! and over kills, and no id of others.
+//! Lists of objects at a provider whose credential workspaces share (`isolate_objects`): each sees what it made, on
+//! every node and over kills, and no id of others.
 
 use crate::area_forms::{FORM, form};
 use crate::bound_ids::id;
@@ -315,7 +315,8 @@ async fn a_list_that_cannot_be_read_is_shown_to_nobody() {
     }
 }
 
-/// Families whose lists are not OpenAI's: files of Anthropic's, whose batches are told from others' too, and jobs of Together's.
+/// Families whose lists are not OpenAI's: files of Anthropic's, whose batches are told from others' too, and jobs of
+/// Together's.
 #[tokio::test]
 async fn lists_of_families_show_the_workspaces_own_alone() {
     let keeper = SharedKeeper::start(2).await;

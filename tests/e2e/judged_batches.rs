@@ -1,5 +1,5 @@
-//! Guardrails over batches that a provider runs: lines are judged before they go up and answers before they are told, with
-//! the verdicts, answers and records of a call.
+//! Guardrails over batches that a provider runs: lines are judged before they go up and answers before they are told,
+//! with the verdicts, answers and records of a call.
 
 use crate::batches::{batch, ended, file, results, text};
 use crate::family_batches::{

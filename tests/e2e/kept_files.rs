@@ -1,5 +1,5 @@
-//! Files and batches at families that keep files as objects of their own kind, by OpenAI's routes: datasets of Fireworks AI,
-//! read at addresses that are signed and get no credential, and files of the Gemini API.
+//! Files and batches at families that keep files as objects of their own kind, by OpenAI's routes: datasets of
+//! Fireworks AI, read at addresses that are signed and get no credential, and files of the Gemini API.
 
 use crate::area_forms::{FORM, form};
 use crate::batches::{CHAT, ended, file, line, results, text};

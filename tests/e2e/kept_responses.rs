@@ -1,5 +1,5 @@
-//! Conversations that go on by the id of a response, at providers that keep none: who finds what, for how long, and what
-//! the provider is asked.
+//! Conversations that go on by the id of a response, at providers that keep none: who finds what, for how long, and
+//! what the provider is asked.
 
 use crate::cluster::database;
 use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, reply, with};

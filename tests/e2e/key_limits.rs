@@ -1,5 +1,5 @@
-//! What a key is held to: every limit of its calls with what is used and left, told to admins and to the key itself, by the
-//! counters that its calls are held to.
+//! What a key is held to: every limit of its calls with what is used and left, told to admins and to the key itself, by
+//! the counters that its calls are held to.
 
 use crate::harness::{Gateway, Upstream, eventually, gateway::target, hello, reply, stand_at_noon, with};
 use gateway_testing::Redis;

@@ -1,5 +1,5 @@
-//! An export of many records: cancelled, begun again, killed and gone on with, fetched as lines and as columns, in memory that
-//! does not grow with it. A few thousand of them in the suite; `make scale` asks for a million.
+//! An export of many records: cancelled, begun again, killed and gone on with, fetched as lines and as columns, in
+//! memory that does not grow with it. A few thousand of them in the suite; `make scale` asks for a million.
 
 use crate::harness::{Gateway, eventually, installed};
 use serde_json::{Value, json};
@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// Memory that two exports, as lines and then as columns, may leave a process with that has only just begun: a million took 173
-/// of a release build, a quarter of that 123, most of it what the allocator and the database keep for the next one.
+/// Memory that two exports, as lines and then as columns, may leave a process with that has only just begun: a million
+/// took 173 of a release build, a quarter of that 123, most of it what the allocator and the database keep for the next
+/// one.
 const MOST_MIB: u64 = 192;
 
 #[expect(clippy::disallowed_methods, reason = "how many records is asked of the test, not of the gateway")]

@@ -1,5 +1,5 @@
-//! Sessions of the Live API (`GET /v1/live/sessions`): billed by the seconds that the provider adds up, each counted once, and
-//! beside them the responses that another model is asked for.
+//! Sessions of the Live API (`GET /v1/live/sessions`): billed by the seconds that the provider adds up, each counted
+//! once, and beside them the responses that another model is asked for.
 
 use crate::harness::{Gateway, LiveProvider, Said, Socket, with};
 use crate::realtime::{Heard, records};

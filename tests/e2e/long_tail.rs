@@ -1,5 +1,5 @@
-//! Families whose address is made of a name, whose errors hide in answers, or whose credential has a form of its own: each
-//! setting by integration, by header and in a target, and what goes up with it.
+//! Families whose address is made of a name, whose errors hide in answers, or whose credential has a form of its own:
+//! each setting by integration, by header and in a target, and what goes up with it.
 
 use crate::clouds::{bare, hello, integration};
 use crate::harness::call::Call;

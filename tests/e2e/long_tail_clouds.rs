@@ -1,5 +1,5 @@
-//! Clouds of the long tail, Amazon's and Oracle's: what is signed with keys of their customers, what they hear beside, and
-//! where they chat in a way of their own.
+//! Clouds of the long tail, Amazon's and Oracle's: what is signed with keys of their customers, what they hear beside,
+//! and where they chat in a way of their own.
 
 use crate::clouds::{bare, hello, integration};
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, reply};

@@ -1,13 +1,14 @@
-//! What is said of single families on docs/providers.md, and the tests that see each: notes of the table, addresses made of
-//! settings, operations in shapes of their own, families that are passed through, services that ended. Neither may be left
-//! out: a new line of the page needs its line here, and each test or golden folder that a line names must be there.
+//! What is said of single families on docs/providers.md, and the tests that see each: notes of the table, addresses
+//! made of settings, operations in shapes of their own, families that are passed through, services that ended. Neither
+//! may be left out: a new line of the page needs its line here, and each test or golden folder that a line names must
+//! be there.
 
 use crate::config_rows::is_there;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Tests are `file::name` of this folder or `path/from/the/root.rs::name`; `golden/family/case` is a folder of what goes up and
-/// comes back.
+/// Tests are `file::name` of this folder or `path/from/the/root.rs::name`; `golden/family/case` is a folder of what
+/// goes up and comes back.
 type Rows = &'static [(&'static str, &'static [&'static str])];
 
 const NOTES: Rows = &[

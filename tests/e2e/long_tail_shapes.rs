@@ -1,5 +1,5 @@
-//! What is asked in another shape than a chat of OpenAI's: chats by Responses, pictures and sound with what they cost, and
-//! completions of Triton.
+//! What is asked in another shape than a chat of OpenAI's: chats by Responses, pictures and sound with what they cost,
+//! and completions of Triton.
 
 use crate::clouds::{bare, hello, integration};
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, eventually, reply};

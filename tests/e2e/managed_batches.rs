@@ -1,4 +1,5 @@
-//! Batches that a provider runs, of files that the gateway keeps: they go up once, and what came of them is counted once.
+//! Batches that a provider runs, of files that the gateway keeps: they go up once, and what came of them is counted
+//! once.
 
 use crate::batches::{CHAT, ask, asked, batch, ended, file, line, results, text};
 use crate::family_batches::cost;

@@ -1,5 +1,5 @@
-//! What nobody may do to accounts of people at MCP servers: take somebody else's, slip in an answer of another server, bring one twice,
-//! send a browser or the gateway where it must not go, or read a token anywhere.
+//! What nobody may do to accounts of people at MCP servers: take somebody else's, slip in an answer of another server,
+//! bring one twice, send a browser or the gateway where it must not go, or read a token anywhere.
 
 use crate::forbidden::hosts;
 use crate::harness::{Gateway, eventually};

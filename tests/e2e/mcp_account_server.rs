@@ -1,5 +1,5 @@
-//! An MCP server that signs people in by itself, with the authorisation server behind it, and a gateway before both: what was asked of
-//! either can be read, and both can be told to misbehave.
+//! An MCP server that signs people in by itself, with the authorisation server behind it, and a gateway before both:
+//! what was asked of either can be read, and both can be told to misbehave.
 
 use crate::harness::{Answer, Gateway, Seen, Upstream, reply};
 use crate::mcp_client::{PUBLIC, PageBrowser, Pairs, challenge, encoded, field, get, pairs};

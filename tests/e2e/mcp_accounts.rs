@@ -1,4 +1,5 @@
-//! Accounts of people at MCP servers that sign people in by themselves: how one is connected, called with, renewed and ended.
+//! Accounts of people at MCP servers that sign people in by themselves: how one is connected, called with, renewed and
+//! ended.
 
 use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider};
 use crate::harness::{Gateway, eventually};

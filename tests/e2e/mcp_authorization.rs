@@ -1,5 +1,5 @@
-//! Sign-in of MCP clients elsewhere: what tells them where, and what tokens must say before they open a server. Attacks on
-//! the way stand beside what they attack.
+//! Sign-in of MCP clients elsewhere: what tells them where, and what tokens must say before they open a server. Attacks
+//! on the way stand beside what they attack.
 
 use crate::harness::Answer;
 use crate::harness::issuer::{FIRST, Issuer, SECOND, in_seconds};

@@ -1,5 +1,5 @@
-//! A client that signs somebody in at the gateway itself, and the browser that goes along: each step by itself, so that a test can do
-//! it wrong.
+//! A client that signs somebody in at the gateway itself, and the browser that goes along: each step by itself, so that
+//! a test can do it wrong.
 
 use crate::harness::{Answer, Gateway};
 use crate::mcp_script::{Script, Served, initialize};

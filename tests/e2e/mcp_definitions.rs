@@ -1,5 +1,5 @@
-//! What a server says that its tools are: one that changes after somebody accepted it is not served until it is accepted
-//! anew, and what is new may be off until it is switched on. And what calls of tools cost.
+//! What a server says that its tools are: one that changes after somebody accepted it is not served until it is
+//! accepted anew, and what is new may be off until it is switched on. And what calls of tools cost.
 
 use crate::harness::eventually;
 use crate::mcp_script::{Script, Served, code, tool_call};

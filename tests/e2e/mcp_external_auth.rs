@@ -1,5 +1,5 @@
-//! MCP servers whose people sign in at an issuer of the server's own: its tokens open that server and nothing else, and nobody else's open
-//! it. Attacks stand beside what they attack.
+//! MCP servers whose people sign in at an issuer of the server's own: its tokens open that server and nothing else, and
+//! nobody else's open it. Attacks stand beside what they attack.
 
 use crate::harness::Answer;
 use crate::harness::issuer::{CURVE, FIRST, Issuer, SECOND, in_seconds};

@@ -1,5 +1,5 @@
-//! Clients of 2024-11-05 before the gateway (`--mcp-legacy-sse`): a stream of events, messages that are posted beside it, and
-//! every check that other clients meet.
+//! Clients of 2024-11-05 before the gateway (`--mcp-legacy-sse`): a stream of events, messages that are posted beside
+//! it, and every check that other clients meet.
 
 use crate::harness::call::Call;
 use crate::harness::{Gateway, eventually, stand_at_noon};

@@ -1,5 +1,5 @@
-//! OAuth clients that an admin made at the gateway's own authorisation server: what they may, how those with a secret prove themselves, and
-//! their end.
+//! OAuth clients that an admin made at the gateway's own authorisation server: what they may, how those with a secret
+//! prove themselves, and their end.
 
 use crate::harness::{Answer, Gateway, eventually};
 use crate::mcp_client::{BACK, PUBLIC, PageBrowser, Pairs, SignedIn, access, but, encoded, pairs, refresh, signing_in};

@@ -1,5 +1,5 @@
-//! Sessions with MCP servers belong to no node: what one opened any other goes on with, and a node that is killed takes none
-//! along.
+//! Sessions with MCP servers belong to no node: what one opened any other goes on with, and a node that is killed takes
+//! none along.
 
 use crate::harness::call::Call;
 use crate::harness::{Gateway, eventually};

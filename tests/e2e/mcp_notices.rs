@@ -1,5 +1,5 @@
-//! Streams that stay open hear of what is changed at the gateway, on whichever node, and end when their caller may not call
-//! any more. And lists that are kept for a while.
+//! Streams that stay open hear of what is changed at the gateway, on whichever node, and end when their caller may not
+//! call any more. And lists that are kept for a while.
 
 use crate::harness::{Gateway, eventually};
 use crate::mcp_client::{BACK, access, signing_in};

@@ -1,5 +1,5 @@
-//! What MCP servers and agents behind the gateway are held to, what went wrong elsewhere, and what attackers try, each with
-//! the tests that see it. Each test that a line names must be there.
+//! What MCP servers and agents behind the gateway are held to, what went wrong elsewhere, and what attackers try, each
+//! with the tests that see it. Each test that a line names must be there.
 
 use crate::config_rows::is_there;
 

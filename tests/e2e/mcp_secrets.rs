@@ -1,5 +1,5 @@
-//! MCP servers that are called with secrets of managers: what a manager holds is sent to them, what it holds later too, and
-//! what it held last while it is away.
+//! MCP servers that are called with secrets of managers: what a manager holds is sent to them, what it holds later too,
+//! and what it held last while it is away.
 
 use crate::harness::{Gateway, Manager, eventually};
 use crate::mcp_script::{Script, ScriptedMcp, Served, tool_call};

@@ -1,5 +1,5 @@
-//! Clients of MCP servers that sign people in at the gateway itself: the way as the specification of the protocol has it, what the
-//! tokens open, and how they end.
+//! Clients of MCP servers that sign people in at the gateway itself: the way as the specification of the protocol has
+//! it, what the tokens open, and how they end.
 
 use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider};
 use crate::harness::{Gateway, Upstream, eventually, reply};

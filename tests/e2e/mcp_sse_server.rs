@@ -1,5 +1,5 @@
-//! A scripted MCP server of 2024-11-05: a stream of events that stays open, whose first event says where to send. Each stream
-//! is a session with a count of its own.
+//! A scripted MCP server of 2024-11-05: a stream of events that stays open, whose first event says where to send. Each
+//! stream is a session with a count of its own.
 
 use crate::harness::{Gateway, Peer, Seen, Upstream, reply};
 use crate::mcp_script::{initialize, offered, request};

@@ -1,5 +1,5 @@
-//! MCP servers that are programs of the gateway's own machine: whose process one is, what it finds in its environment, how
-//! it ends, and that nothing an admin says ever becomes a command.
+//! MCP servers that are programs of the gateway's own machine: whose process one is, what it finds in its environment,
+//! how it ends, and that nothing an admin says ever becomes a command.
 
 use crate::harness::{Gateway, eventually};
 use crate::mcp_script::{initialize, request, tool_call};
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Speaks enough for a client to call: one tool tells its process, one counts, one its environment, one asks for time, one dies.
+/// Speaks enough for a client to call: one tool tells its process, one counts, one its environment, one asks for time,
+/// one dies.
 const SERVER: &str = r#"
 n=0
 while IFS= read -r line; do
@@ -195,7 +196,8 @@ async fn programs_end_with_the_gateway_however_that_ends() {
     }
 }
 
-/// Link: <https://github.com/BerriAI/litellm/issues/25343> (CVE-2026-42271), where test routes ran commands of their callers.
+/// Link: <https://github.com/BerriAI/litellm/issues/25343> (CVE-2026-42271), where test routes ran commands of their
+/// callers.
 #[tokio::test]
 async fn no_field_of_the_admin_api_takes_a_command() {
     let served = StdioServed::start(&[]).await;

@@ -1,4 +1,5 @@
-//! How calls and streams of MCP servers go on and end: clocks, clients that leave, places in a stream, and a process that takes leave.
+//! How calls and streams of MCP servers go on and end: clocks, clients that leave, places in a stream, and a process
+//! that takes leave.
 
 use crate::harness::{Gateway, Peer, Seen, Upstream, eventually, reply};
 use crate::mcp_script::{JSON, Script, Served, initialize, tool_call};

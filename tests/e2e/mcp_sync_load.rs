@@ -1,6 +1,6 @@
-//! Many MCP servers that are asked again and again what they offer: each by one node at a time, spread over the time between
-//! two questions, a few at once, in memory that does not grow. A few hundred of them in the suite; `make scale` asks for ten
-//! thousand, as many as an organisation may have asked.
+//! Many MCP servers that are asked again and again what they offer: each by one node at a time, spread over the time
+//! between two questions, a few at once, in memory that does not grow. A few hundred of them in the suite; `make scale`
+//! asks for ten thousand, as many as an organisation may have asked.
 
 use crate::harness::{Gateway, Upstream, reply};
 use gateway_testing::Postgres;

@@ -131,7 +131,8 @@ async fn a_token_that_the_server_does_not_take_is_fetched_anew_once_and_the_call
     let call = async || crate::mcp_account_server::call(&gateway, &key, false).await;
     call().await.expect(200);
     "Bearer tok-1".clone_into(&mut refused.lock().expect("no panic"));
-    // A server that refuses everything has nobody ask for tokens without end: one that was just fetched is not fetched anew.
+    // A server that refuses everything has nobody ask for tokens without end: one that was just fetched is not fetched
+    // anew.
     call().await.expect(502);
     assert_eq!(tokens.seen().len(), 1);
     tokio::time::sleep(Duration::from_secs(31)).await;

@@ -1,5 +1,5 @@
-//! The model that is called is the model that counts: lists, policies, prices, budgets and records see what the provider
-//! goes by, on every route and however it is spelled.
+//! The model that is called is the model that counts: lists, policies, prices, budgets and records see what the
+//! provider goes by, on every route and however it is spelled.
 
 use crate::clouds::{bare, integration};
 use crate::harness::{Gateway, Raw, Upstream, WORKSPACE_KEY, gateway::target, hello, reply, stand_at_noon, with};

@@ -1,5 +1,5 @@
-//! What people do wrong in their first hour, and what the gateway tells them: each message says what would be right, where
-//! the client's own SDK looks for it.
+//! What people do wrong in their first hour, and what the gateway tells them: each message says what would be right,
+//! where the client's own SDK looks for it.
 
 use crate::harness::{Gateway, Upstream, hello, reply};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Files, exports and the messages of logs in a bucket: the real program, two nodes, a bucket that goes away, a kill in the middle of an upload, and
-//! the command that moves what is there.
+//! Files, exports and the messages of logs in a bucket: the real program, two nodes, a bucket that goes away, a kill in
+//! the middle of an upload, and the command that moves what is there.
 
 use crate::area_forms::{FORM, form};
 use crate::harness::process::program;

@@ -1,5 +1,5 @@
-//! Bounds on open connections: who asks nothing makes room, the admin port always answers, and what is idle costs little
-//! and is let go.
+//! Bounds on open connections: who asks nothing makes room, the admin port always answers, and what is idle costs
+//! little and is let go.
 
 use crate::harness::http2::Http2;
 use crate::harness::{ADMIN_KEY, Gateway, Raw, Upstream, eventually, hello, reply, with};
@@ -97,8 +97,8 @@ async fn with_few_descriptors_the_admin_port_and_good_clients_are_served() {
     assert!(!gateway.process.output().contains("ERROR"), "{}", gateway.process.output());
 }
 
-/// 600 of each kind. A debug build's futures are larger, and what a process grows by differs from run to run (36 to 49 KiB
-/// for HTTP/2 here): the close bounds are those of a release build, in `make connections`.
+/// 600 of each kind. A debug build's futures are larger, and what a process grows by differs from run to run (36 to 49
+/// KiB for HTTP/2 here): the close bounds are those of a release build, in `make connections`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_cost_little_and_are_let_go() {
     const MANY: usize = 600;

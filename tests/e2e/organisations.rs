@@ -1,5 +1,5 @@
-//! A second organisation, made over the API, beside the first on one gateway: on the data plane, in logs, sums, exports, the
-//! trail and the directory each is alone.
+//! A second organisation, made over the API, beside the first on one gateway: on the data plane, in logs, sums,
+//! exports, the trail and the directory each is alone.
 
 use crate::harness::admin::Admin;
 use crate::harness::{Answer, Gateway, Upstream, eventually, gateway::target, hello, reply};

@@ -1,5 +1,5 @@
-//! Checks that ask outside while an answer streams: in windows, held and behind it; slow, dead, lying and huge services;
-//! calls of tools; partners over TLS.
+//! Checks that ask outside while an answer streams: in windows, held and behind it; slow, dead, lying and huge
+//! services; calls of tools; partners over TLS.
 
 use crate::guarded_streams::{asks, guarded, is_done, says};
 use crate::harness::{Answer, Gateway, Upstream, gateway::target, hello, reply, with};

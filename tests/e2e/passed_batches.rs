@@ -1,5 +1,5 @@
-//! A provider's own batches at families that speak OpenAI's interface for them. Calls pass as they are, and each line is
-//! counted once, when the batch is first seen to have ended.
+//! A provider's own batches at families that speak OpenAI's interface for them. Calls pass as they are, and each line
+//! is counted once, when the batch is first seen to have ended.
 
 use crate::batches::{CHAT, text};
 use crate::direct_batches::{call, counted, counted_lines};
@@ -98,7 +98,8 @@ async fn uncounted(gateway: &Gateway, config: &Value, trace: &str) {
     assert_eq!(list["total"], 0, "{list}");
 }
 
-/// Cached tokens at their rate, and the rates of long prompts for the line that is long, though all lines together are longer.
+/// Cached tokens at their rate, and the rates of long prompts for the line that is long, though all lines together are
+/// longer.
 #[tokio::test]
 async fn each_line_is_counted_once_and_priced_by_itself() {
     let gateway = Gateway::start().await;
@@ -285,8 +286,8 @@ async fn what_lines_used_counts_for_budgets() {
     by("GET", BATCH).send().await.expect(200);
 }
 
-/// What a call asks for in a form lines ask for in JSON; answers with pictures name no model, the batch does. All that was used
-/// costs half: tokens, pictures by the piece, and what another model drew of one.
+/// What a call asks for in a form lines ask for in JSON; answers with pictures name no model, the batch does. All that
+/// was used costs half: tokens, pictures by the piece, and what another model drew of one.
 #[tokio::test]
 async fn pictures_are_counted_by_the_model_of_the_batch() {
     let tokens = json!({ "usage": { "input_tokens": 100, "output_tokens": 4000, "total_tokens": 4100,
@@ -320,7 +321,8 @@ async fn pictures_are_counted_by_the_model_of_the_batch() {
         let plain = json!({ "model": "gpt-image-1", "prompt": "a cat", "quality": "low", "size": "1024x1024" });
         let drawing = call(&gateway, &config, "POST", "/v1/images/generations").header("x-gateway-trace-id", "plain");
         drawing.json(&plain).send().await.expect(200);
-        // What a host of the client's own says that others drew is not believed of a call: 1,000 at $2.50 and 100 at $10.
+        // What a host of the client's own says that others drew is not believed of a call: 1,000 at $2.50 and 100 at
+        // $10.
         let beside = if usage["svg_usage"].is_null() { 0.0 } else { 0.35 };
         let full = cost(&gateway, "plain").await + beside;
         assert!(full > beside && (own * 2.0 - full).abs() < 1e-6, "{own} in the batch, {full} outside: {usage}");
@@ -423,8 +425,9 @@ async fn spent(gateway: &Gateway, key: &str, tokens: u64) {
     .await;
 }
 
-/// The node dies twice while it counts 150 lines: once with all of a hundred that it was about to count in its journal, and once, as
-/// the note is made to say, with fifty more that it had not come to. Each is counted once, and for the budget too.
+/// The node dies twice while it counts 150 lines: once with all of a hundred that it was about to count in its journal,
+/// and once, as the note is made to say, with fifty more that it had not come to. Each is counted once, and for the
+/// budget too.
 #[tokio::test]
 async fn lines_that_a_killed_node_was_about_to_count_are_counted_once() {
     const LINES: u64 = 150;
@@ -458,8 +461,8 @@ async fn lines_that_a_killed_node_was_about_to_count_are_counted_once() {
     uncounted(&gateway, &config, "batch_one-151").await;
 }
 
-/// The node dies behind 200 of 260 lines, a hundred of which it had noted as counted; then the provider tells them from the last to the
-/// first.
+/// The node dies behind 200 of 260 lines, a hundred of which it had noted as counted; then the provider tells them from
+/// the last to the first.
 #[tokio::test]
 async fn lines_that_a_provider_tells_in_another_order_are_counted_once() {
     const LINES: u64 = 260;

@@ -1,4 +1,5 @@
-//! Saved prompts in force: rendered, sent as the chat requests that they stand for, and held to all that holds for those.
+//! Saved prompts in force: rendered, sent as the chat requests that they stand for, and held to all that holds for
+//! those.
 
 use crate::harness::{Gateway, Upstream, eventually, hello, reply, stand_at_noon, with};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! HTTP/2 as frames: what breaks its rules ends a stream or its connection and nothing else, silence has its clocks, and
-//! floods of cheap frames cost the sender more than anybody else.
+//! HTTP/2 as frames: what breaks its rules ends a stream or its connection and nothing else, silence has its clocks,
+//! and floods of cheap frames cost the sender more than anybody else.
 
 use crate::harness::http2::Http2;
 use crate::harness::{Gateway, WORKSPACE_KEY, hello};

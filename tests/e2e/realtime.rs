@@ -1,5 +1,5 @@
-//! Realtime sessions: each response is counted while they last, and refused or ended where a limit says so. The scripted
-//! providers here serve the tests of how sessions open, pass frames and end, and know none of these.
+//! Realtime sessions: each response is counted while they last, and refused or ended where a limit says so. The
+//! scripted providers here serve the tests of how sessions open, pass frames and end, and know none of these.
 
 use crate::harness::{Gateway, LiveProvider, Said, Socket, WORKSPACE_KEY, eventually, stand_at_noon};
 use serde_json::{Value, json};
@@ -242,7 +242,8 @@ async fn usage_and_cost_of_a_session_are_the_sum_by_hand() {
     assert_eq!(shown["usage_limits"]["current_usage"], 2510, "{shown}");
 }
 
-/// A provider that never says which model transcribes, and writes down a minute of sound for each buffer that is committed.
+/// A provider that never says which model transcribes, and writes down a minute of sound for each buffer that is
+/// committed.
 #[tokio::test]
 async fn a_transcript_costs_what_the_model_costs_that_the_client_asked_for() {
     let gateway = Gateway::start().await;

@@ -1,5 +1,5 @@
-//! Calls over WebRTC and SIP: their media go round the gateway, so it watches each by a socket of its own, counts what is
-//! said in it, and hangs up where a session would be ended.
+//! Calls over WebRTC and SIP: their media go round the gateway, so it watches each by a socket of its own, counts what
+//! is said in it, and hangs up where a session would be ended.
 
 use crate::area_forms::{FORM, form};
 use crate::harness::call::Call;

@@ -1,5 +1,5 @@
-//! How realtime sessions end: by either side, by silence and age, with their key, with the process; each is told both ways and
-//! stands in the record.
+//! How realtime sessions end: by either side, by silence and age, with their key, with the process; each is told both
+//! ways and stands in the record.
 
 use crate::harness::{Gateway, LiveProvider, Said, WORKSPACE_KEY, eventually};
 use crate::realtime::{Heard, answering, create, created, holding, open, records};

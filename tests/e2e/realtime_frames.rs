@@ -1,5 +1,5 @@
-//! Frames of realtime sessions: what is none, or no event, does not pass; pings are answered, large messages come whole, and
-//! nothing is held for a client that does not read.
+//! Frames of realtime sessions: what is none, or no event, does not pass; pings are answered, large messages come
+//! whole, and nothing is held for a client that does not read.
 
 use crate::harness::{Gateway, LiveProvider, Said, WORKSPACE_KEY, eventually};
 use crate::realtime::{answering, create, open, records};

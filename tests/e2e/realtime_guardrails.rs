@@ -1,5 +1,5 @@
-//! Guardrails in realtime sessions: what is written waits for its verdict, what is said aloud is taken back, and where a
-//! guardrail holds streams nothing of a response is heard before it was judged.
+//! Guardrails in realtime sessions: what is written waits for its verdict, what is said aloud is taken back, and where
+//! a guardrail holds streams nothing of a response is heard before it was judged.
 
 use crate::guardrail_defaults::{save, slug};
 use crate::harness::{Gateway, LiveProvider, Said, Socket, Upstream, WORKSPACE_KEY, eventually, with};

@@ -1,5 +1,5 @@
-//! What opens a realtime session, and what it may be led to: keys among the protocols of browsers, paths of Azure's clients,
-//! models that may be used, and handshakes that are none.
+//! What opens a realtime session, and what it may be led to: keys among the protocols of browsers, paths of Azure's
+//! clients, models that may be used, and handshakes that are none.
 
 use crate::harness::{Gateway, LiveProvider, Socket, WORKSPACE_KEY, with};
 use crate::realtime::{PATH, answering, config, create, created, records};

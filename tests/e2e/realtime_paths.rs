@@ -1,5 +1,5 @@
-//! Sessions are watched by whatever path they are opened, and what nobody could watch is refused where a limit needs to know what
-//! is said.
+//! Sessions are watched by whatever path they are opened, and what nobody could watch is refused where a limit needs to
+//! know what is said.
 
 use crate::harness::{Gateway, LiveProvider, Raw, Socket, WORKSPACE_KEY, reply, stand_at_noon};
 use crate::realtime::{answering, create, records};

@@ -1,5 +1,5 @@
-//! Calls over WebRTC and SIP whose node is killed, leaves or stands still: another goes on with them, or the same one when it
-//! is back, and nothing that is said in them counts twice.
+//! Calls over WebRTC and SIP whose node is killed, leaves or stands still: another goes on with them, or the same one
+//! when it is back, and nothing that is said in them counts twice.
 
 use crate::area_forms::FORM;
 use crate::cluster::database;

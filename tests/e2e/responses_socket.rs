@@ -1,4 +1,5 @@
-//! Responses over a socket (`GET /v1/responses`): each is admitted, metered, priced, judged and recorded as one over HTTP.
+//! Responses over a socket (`GET /v1/responses`): each is admitted, metered, priced, judged and recorded as one over
+//! HTTP.
 
 use crate::harness::{Gateway, LiveProvider, Said, Socket, WORKSPACE_KEY, stand_at_noon, with};
 use crate::realtime::{Heard, records};
@@ -24,8 +25,8 @@ fn drawn() -> Value {
         "tools": [{ "type": "image_generation", "model": "gpt-image-2" }] })
 }
 
-/// Answers each request with the text that it came with, a thousand tokens in and a hundred out. One that says `wait` is
-/// begun and not ended, and one that says `draw` has pictures beside its text.
+/// Answers each request with the text that it came with, a thousand tokens in and a hundred out. One that says `wait`
+/// is begun and not ended, and one that says `draw` has pictures beside its text.
 async fn answering() -> (LiveProvider, Heard) {
     let heard = Heard::default();
     let noted = heard.clone();

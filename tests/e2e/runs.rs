@@ -1,5 +1,5 @@
-//! Runs of assistants at servers that are compatible with OpenAI's interface for them: what a run used is told at its end and at
-//! every look behind it, and is paid for once.
+//! Runs of assistants at servers that are compatible with OpenAI's interface for them: what a run used is told at its
+//! end and at every look behind it, and is paid for once.
 
 use crate::area_forms::{ask, metrics_of};
 use crate::clouds::integration;

@@ -1,6 +1,7 @@
-//! Each field of the Admin API that holds an address, beside those of checks (`guardrail_addresses.rs`): what nobody may have the
-//! gateway call is refused where it is saved, by the name of the field. Settings of clouds are held as headers and in inline
-//! configs, too. Addresses of the operator's own (flags of the process) are not held to it: nobody else names them.
+//! Each field of the Admin API that holds an address, beside those of checks (`guardrail_addresses.rs`): what nobody
+//! may have the gateway call is refused where it is saved, by the name of the field. Settings of clouds are held as
+//! headers and in inline configs, too. Addresses of the operator's own (flags of the process) are not held to it:
+//! nobody else names them.
 
 use crate::forbidden::hosts;
 use crate::harness::{Gateway, hello, with};

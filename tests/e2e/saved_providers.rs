@@ -1,4 +1,5 @@
-//! What an admin saves of a provider goes to it: settings of an integration, and credentials and deployments of a virtual key.
+//! What an admin saves of a provider goes to it: settings of an integration, and credentials and deployments of a
+//! virtual key.
 
 use crate::harness::{Gateway, Upstream, hello, reply, with};
 use serde_json::json;

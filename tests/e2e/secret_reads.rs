@@ -1,5 +1,5 @@
-//! How many secrets are read at the same time: so many on a node, few of one organisation, so that a manager that hangs keeps
-//! nobody else's secrets waiting.
+//! How many secrets are read at the same time: so many on a node, few of one organisation, so that a manager that hangs
+//! keeps nobody else's secrets waiting.
 
 use crate::harness::admin::Admin;
 use crate::harness::{Gateway, Manager, Upstream, eventually, reply};

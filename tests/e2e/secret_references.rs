@@ -1,5 +1,5 @@
-//! Secrets of managers through the real binary: what a manager holds goes upstream, what it holds later too, and what it
-//! held last while it is away. Where a reference may point is in `saved_addresses.rs`.
+//! Secrets of managers through the real binary: what a manager holds goes upstream, what it holds later too, and what
+//! it held last while it is away. Where a reference may point is in `saved_addresses.rs`.
 
 use crate::harness::{Answer, Gateway, Manager, Upstream, eventually, hello, reply};
 use gateway_testing::{Bucket, Postgres};

@@ -1,5 +1,6 @@
-//! Sign-on of people at a provider of OpenID Connect: real sockets, real signatures, sessions from their beginning to their
-//! end, and the keys of provider and client. The browser here serves what people may and what attackers try as well.
+//! Sign-on of people at a provider of OpenID Connect: real sockets, real signatures, sessions from their beginning to
+//! their end, and the keys of provider and client. The browser here serves what people may and what attackers try as
+//! well.
 
 use crate::harness::issuer::{CURVE, FIRST, SECOND};
 use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider, OidcSign};

@@ -1,5 +1,5 @@
-//! Attacks on the sign-on of people: tokens for others, forged and replayed answers, links that lead elsewhere, and pages of
-//! others that use a session. None of them opens anything.
+//! Attacks on the sign-on of people: tokens for others, forged and replayed answers, links that lead elsewhere, and
+//! pages of others that use a session. None of them opens anything.
 
 use crate::harness::eventually;
 use crate::harness::issuer::{FIRST, SECOND, in_seconds};

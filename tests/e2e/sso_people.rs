@@ -1,5 +1,5 @@
-//! Who comes in by sign-on, and as what: people are linked, made, given seats by their claims, taken along to another provider,
-//! and signed out on every node when they are switched off.
+//! Who comes in by sign-on, and as what: people are linked, made, given seats by their claims, taken along to another
+//! provider, and signed out on every node when they are switched off.
 
 use crate::harness::oidc::{CLIENT, CLIENT_SECRET, OidcProvider};
 use crate::harness::{Gateway, eventually, with};

@@ -1,5 +1,5 @@
-//! Addresses of tools and agents that lead somewhere else than they say: a name that leads inside once it is looked up, and a
-//! redirect. Nobody is called there.
+//! Addresses of tools and agents that lead somewhere else than they say: a name that leads inside once it is looked up,
+//! and a redirect. Nobody is called there.
 
 use crate::agent_script::says;
 use crate::forbidden::hosts;

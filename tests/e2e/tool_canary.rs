@@ -1,5 +1,6 @@
-//! Marked values in every credential, header, metadata value and body of calls of tools and agents, on every way: what a server is
-//! called with is nowhere but there, what a caller brings never goes there, and what is said is in no log, metric or trace.
+//! Marked values in every credential, header, metadata value and body of calls of tools and agents, on every way: what
+//! a server is called with is nowhere but there, what a caller brings never goes there, and what is said is in no log,
+//! metric or trace.
 
 use crate::canary::{Planted, Seen};
 use crate::harness::{Answer, Upstream, eventually, reply};
@@ -7,7 +8,8 @@ use crate::journal::metric;
 use crate::tool_matrix::{ToolHouse, ways};
 use serde_json::{Value, json};
 
-/// Says what it was sent, secrets and all, as an answer that is a failure: of sign-in, of its own, or of no protocol at all.
+/// Says what it was sent, secrets and all, as an answer that is a failure: of sign-in, of its own, or of no protocol at
+/// all.
 async fn gossip(status: u16) -> Upstream {
     Upstream::replying(move |seen| {
         let told: String = seen.headers.iter().map(|(n, v)| format!("{n}: {v}; ")).collect();

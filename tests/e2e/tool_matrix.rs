@@ -1,6 +1,6 @@
-//! No side door to tools and agents: what holds on one way to call them holds on every way. Tools, prompts and resources in
-//! a session, in the modern era and in a batch, at a server, at one made of others and at all as one; agents in both versions, by both
-//! bindings, whole and as events.
+//! No side door to tools and agents: what holds on one way to call them holds on every way. Tools, prompts and
+//! resources in a session, in the modern era and in a batch, at a server, at one made of others and at all as one;
+//! agents in both versions, by both bindings, whole and as events.
 
 use crate::agent_script::{self, AgentScript};
 use crate::harness::call::Call;

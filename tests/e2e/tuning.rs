@@ -1,4 +1,5 @@
-//! Fine-tuning jobs at families whose interface for them is their own: OpenAI's routes are asked, and OpenAI's job is told.
+//! Fine-tuning jobs at families whose interface for them is their own: OpenAI's routes are asked, and OpenAI's job is
+//! told.
 
 use crate::area_forms::{ask, metrics_of};
 use crate::clouds::{bare, integration};

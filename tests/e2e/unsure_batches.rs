@@ -1,5 +1,5 @@
-//! Batches of a provider's that do not begin at once: a limit of the gateway's own stands before them, or the answer to their
-//! creation was lost and nobody knows whether they were made.
+//! Batches of a provider's that do not begin at once: a limit of the gateway's own stands before them, or the answer to
+//! their creation was lost and nobody knows whether they were made.
 
 use crate::area_forms::{FORM, form};
 use crate::batches::{CHAT, asked, batch, ended, file, line, text};

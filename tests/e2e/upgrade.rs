@@ -1,5 +1,5 @@
-//! Handing over under load: a thousand streams under way and new requests all the time, and none of them is lost, nor is
-//! its record.
+//! Handing over under load: a thousand streams under way and new requests all the time, and none of them is lost, nor
+//! is its record.
 
 use crate::harness::{Gateway, Upstream, WORKSPACE_KEY, call::Call, eventually, hello, reply, with};
 use crate::realtime::{create, holding, open, records};

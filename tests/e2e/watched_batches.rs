@@ -1,5 +1,5 @@
-//! A batch that a client made at a provider by way of the gateway is counted though nobody looks at it again: once, whoever looks,
-//! dies, or is asked meanwhile.
+//! A batch that a client made at a provider by way of the gateway is counted though nobody looks at it again: once,
+//! whoever looks, dies, or is asked meanwhile.
 
 use crate::batches::{CHAT, text};
 use crate::direct_batches::{call, counted};

@@ -168,8 +168,8 @@ async fn one_of_xais_that_is_not_done_in_a_day_is_ended_there_and_keeps_what_was
     assert_eq!(provider.calls("POST", CANCEL).len(), 1);
 }
 
-/// The answer to the creation is lost, and the process is killed before xAI's list can be read: the batch is found on the
-/// list's second page by its name, and neither it nor its lines are there twice.
+/// The answer to the creation is lost, and the process is killed before xAI's list can be read: the batch is found on
+/// the list's second page by its name, and neither it nor its lines are there twice.
 #[tokio::test]
 async fn a_batch_of_xais_that_may_be_there_is_looked_for_and_not_made_again() {
     let gateway = Gateway::with(FAST).await;
@@ -208,8 +208,8 @@ async fn a_batch_of_xais_that_may_be_there_is_looked_for_and_not_made_again() {
     assert_eq!((provider.calls("POST", "/files").len(), provider.calls("POST", "/batches").len()), (1, 1));
 }
 
-/// What xAI tells nothing of, and what it cancelled in its own words, stands in the error file; a page that is too large is
-/// asked for again, and one that was moved is read where it lies.
+/// What xAI tells nothing of, and what it cancelled in its own words, stands in the error file; a page that is too
+/// large is asked for again, and one that was moved is read where it lies.
 #[tokio::test]
 async fn no_row_of_xais_is_lost_and_no_page() {
     let gateway = Gateway::with(FAST).await;

@@ -1,5 +1,5 @@
-//! xAI's own batches of a file of the client's, by OpenAI's routes: counted once xAI has taken up all lines of the file, each
-//! line as what it is an answer to.
+//! xAI's own batches of a file of the client's, by OpenAI's routes: counted once xAI has taken up all lines of the
+//! file, each line as what it is an answer to.
 
 use crate::batches::{CHAT, asked, text};
 use crate::direct_batches::{counted_lines, lines};
@@ -215,7 +215,8 @@ async fn batches_are_made_of_responses_and_pictures_too() {
     assert_eq!((&done["status"], &done["endpoint"]), (&json!("completed"), &json!("/v1/responses")));
 }
 
-/// They make none themselves; in a batch of their model what was answered besides is told, and paid for by whoever looks.
+/// They make none themselves; in a batch of their model what was answered besides is told, and paid for by whoever
+/// looks.
 #[tokio::test]
 async fn keys_that_are_held_to_models_read_and_pay_for_all_that_was_answered() {
     let gateway = Gateway::start().await;

@@ -1,5 +1,5 @@
-//! An OpenID provider that a test scripts: discovery, keys, and a token endpoint that holds to PKCE, gives each code once, and
-//! signs with real keys. What it says of people, and what it gets wrong, is up to the test.
+//! An OpenID provider that a test scripts: discovery, keys, and a token endpoint that holds to PKCE, gives each code
+//! once, and signs with real keys. What it says of people, and what it gets wrong, is up to the test.
 
 use super::issuer::{FIRST, Pair, in_seconds};
 use super::reply;
@@ -138,7 +138,8 @@ impl OidcScript {
         }
     }
 
-    /// What it is to hold (RFC 7523, 3): one statement of the client about itself, for this very place, good once and now.
+    /// What it is to hold (RFC 7523, 3): one statement of the client about itself, for this very place, good once and
+    /// now.
     fn takes(&mut self, pair: &Pair, form: &HashMap<String, String>, seen: &Seen) -> bool {
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let Some(mut claims) = pair.verified(field("client_assertion")) else { return false };

@@ -1,5 +1,5 @@
-//! WebSockets on both sides of the gateway: clients that open one, and a provider that plays a script on each that it is
-//! asked for. Messages are events in JSON; whatever else is said is told as it came.
+//! WebSockets on both sides of the gateway: clients that open one, and a provider that plays a script on each that it
+//! is asked for. Messages are events in JSON; whatever else is said is told as it came.
 
 use super::upstream::Seen;
 use futures_util::{SinkExt, StreamExt};

@@ -1,5 +1,5 @@
-//! Managers of secrets that play by a script: HashiCorp Vault, Azure Key Vault with its tokens, and AWS Secrets Manager, as
-//! their documents have them. What they hold can change, and they can be away.
+//! Managers of secrets that play by a script: HashiCorp Vault, Azure Key Vault with its tokens, and AWS Secrets
+//! Manager, as their documents have them. What they hold can change, and they can be away.
 
 use super::reply;
 use super::upstream::{Seen, Upstream};

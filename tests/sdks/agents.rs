@@ -1,5 +1,5 @@
-//! The official SDKs of Agent2Agent on both sides of the gateway: their agents behind it, their clients before it, by each binding
-//! and in both versions.
+//! The official SDKs of Agent2Agent on both sides of the gateway: their agents behind it, their clients before it, by
+//! each binding and in both versions.
 
 use crate::harness::installed;
 use crate::mcp::between_servers_and_clients;

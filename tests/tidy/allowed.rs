@@ -1,6 +1,6 @@
-//! What breaks a rule for now, in a list for each rule (`allowed/<rule>.txt`), each line a place and how often the rule is
-//! broken there if more than once. A list may shrink and never grow: an offence that is not on it fails, and so does a
-//! line that is no offence any more. `TIDY_SHRINK=1` takes such lines off.
+//! What breaks a rule for now, in a list for each rule (`allowed/<rule>.txt`), each line a place and how often the rule
+//! is broken there if more than once. A list may shrink and never grow: an offence that is not on it fails, and so does
+//! a line that is no offence any more. `TIDY_SHRINK=1` takes such lines off.
 
 use super::source::root;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! What must stand beside the code: each setting in its page, each dialect in its golden folder, each place that the map of the
-//! code names, and each folder and crate on that map.
+//! What must stand beside the code: each setting in its page, each dialect in its golden folder, each place that the
+//! map of the code names, and each folder and crate on that map.
 
 use super::allowed::{Offence, judge};
 use super::source::{root, tracked};

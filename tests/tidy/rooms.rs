@@ -1,5 +1,5 @@
-//! The rooms of the proxy: the modules beside each other below `src/proxy`. A room does not reach up into the module that
-//! holds them all, and no rooms need each other in a circle; what does today is on a list that may only shrink.
+//! The rooms of the proxy: the modules beside each other below `src/proxy`. A room does not reach up into the module
+//! that holds them all, and no rooms need each other in a circle; what does today is on a list that may only shrink.
 
 use super::allowed::{Offence, judge};
 use super::circles::named;

@@ -62,8 +62,8 @@ impl Credentials {
         self.slot(grant).ready()
     }
 
-    /// The provider did not take this token: the next call gets another one. Or its clock is not ours, as the head of its
-    /// answer tells: then what is signed next is signed for its time.
+    /// The provider did not take this token: the next call gets another one. Or its clock is not ours, as the head of
+    /// its answer tells: then what is signed next is signed for its time.
     pub fn refused(&self, grant: &Arc<Grant>, token: &Pass, head: Option<&HeaderMap>) {
         let slot = self.slot(grant);
         let ahead = head.and_then(clock::ahead).unwrap_or(0);

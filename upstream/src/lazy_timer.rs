@@ -1,5 +1,5 @@
-//! One timer for many waits, one after the other: armed anew when it rings early or would ring late, and not for each wait,
-//! since nearly all of them are over long before their time.
+//! One timer for many waits, one after the other: armed anew when it rings early or would ring late, and not for each
+//! wait, since nearly all of them are over long before their time.
 
 use pingora_timeout::Timeout;
 use pingora_timeout::fast_timeout::FastOrTokioTimeout;

@@ -1,5 +1,5 @@
-//! Mail by SMTP, through the server that the operator names: the backend of the port [`Mailer`]. Each mail has a connection
-//! of its own, since mails are few. Whether it is worth a mail is known elsewhere.
+//! Mail by SMTP, through the server that the operator names: the backend of the port [`Mailer`]. Each mail has a
+//! connection of its own, since mails are few. Whether it is worth a mail is known elsewhere.
 
 use gateway_domain::ports::{Fut, Mail, MailError, Mailer};
 use lettre::message::{Mailbox, header::ContentType};
@@ -17,8 +17,8 @@ pub struct SmtpMailer {
 }
 
 impl SmtpMailer {
-    /// `url`: `smtps://user:password@host`, `smtp://host:587?tls=required` or, in a network that is trusted, `smtp://host:25`.
-    /// The error names neither user nor password.
+    /// `url`: `smtps://user:password@host`, `smtp://host:587?tls=required` or, in a network that is trusted,
+    /// `smtp://host:25`. The error names neither user nor password.
     pub fn new(url: &str, from: &str) -> Result<Self, String> {
         if !url.starts_with("smtp://") && !url.starts_with("smtps://") {
             return Err("must be an smtp:// or smtps:// URL".to_owned());

@@ -1,6 +1,6 @@
-//! Calls of services that an admin, a tenant or a check named, over the dialler that checks every address: the backend of
-//! the port [`Outside`]. Each call has a deadline, each reply a bound, and no redirect is followed but those that the
-//! caller asks for, each checked like the first. Knows nothing of what is asked.
+//! Calls of services that an admin, a tenant or a check named, over the dialler that checks every address: the backend
+//! of the port [`Outside`]. Each call has a deadline, each reply a bound, and no redirect is followed but those that
+//! the caller asks for, each checked like the first. Knows nothing of what is asked.
 
 mod hosts;
 

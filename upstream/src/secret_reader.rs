@@ -108,7 +108,8 @@ fn json(answer: &OutboundAnswer) -> Result<Value, Unread> {
     serde_json::from_slice(&answer.body).map_err(|_| Unread::new("came in an answer that is no JSON"))
 }
 
-/// What a manager answers in place of a secret. Of its own words only a code is told: it may say again what it was sent.
+/// What a manager answers in place of a secret. Of its own words only a code is told: it may say again what it was
+/// sent.
 fn refusal(status: u16, code: Option<&str>) -> Unread {
     let code: String = code.unwrap_or_default().chars().filter(char::is_ascii_alphabetic).take(LONGEST_CODE).collect();
     let code = if code.is_empty() { code } else { format!(", {code}") };

@@ -1,5 +1,6 @@
-//! Brings a message to where it is to go. Each channel that has it is noted before the next has its turn, so that whoever
-//! goes on after a death sends to the others only; the channel that was under way then may get it twice, under one id.
+//! Brings a message to where it is to go. Each channel that has it is noted before the next has its turn, so that
+//! whoever goes on after a death sends to the others only; the channel that was under way then may get it twice, under
+//! one id.
 
 use super::message;
 use crate::app::App;

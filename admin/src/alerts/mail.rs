@@ -1,5 +1,5 @@
-//! Mails to those whom a key names, when its budget reaches a threshold or its end: jobs, so that one node sends each, and
-//! another where that one dies. The same event has the same id, whichever node finds it.
+//! Mails to those whom a key names, when its budget reaches a threshold or its end: jobs, so that one node sends each,
+//! and another where that one dies. The same event has the same id, whichever node finds it.
 
 use super::deliver::{DeliveredAlert, PAUSES, TRIES};
 use crate::app::App;

@@ -1,5 +1,5 @@
-//! What a rule finds: sums of the calls of its window, or how much of budgets is used. Windows of an hour and more are made
-//! of whole hours, which rollups know; shorter ones read single records, within bounds.
+//! What a rule finds: sums of the calls of its window, or how much of budgets is used. Windows of an hour and more are
+//! made of whole hours, which rollups know; shorter ones read single records, within bounds.
 
 use super::budgets;
 use super::finding::AlertFinding;

@@ -1,5 +1,5 @@
-//! A range of time cut into buckets: minutes up to two hours, hours up to seven days, days beyond, with their edges in the
-//! time zone that was asked for.
+//! A range of time cut into buckets: minutes up to two hours, hours up to seven days, days beyond, with their edges in
+//! the time zone that was asked for.
 
 use crate::input::QueryString;
 use crate::logs::filter::{end_of_millisecond, time};

@@ -1,5 +1,5 @@
-//! Graphs of feedback: how much there was, which values, how good by weight, and by model. Made from the pieces themselves,
-//! which are few beside calls.
+//! Graphs of feedback: how much there was, which values, how good by weight, and by model. Made from the pieces
+//! themselves, which are few beside calls.
 
 use super::buckets::TimeBuckets;
 use super::measure::Stat;

@@ -1,5 +1,5 @@
-//! Exports of logs: asked for, made by a job on any node, fetched by a link that ends. What becomes of one is what its job
-//! tells; nothing here writes its file.
+//! Exports of logs: asked for, made by a job on any node, fetched by a link that ends. What becomes of one is what its
+//! job tells; nothing here writes its file.
 
 mod asked;
 mod file;

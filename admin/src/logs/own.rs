@@ -1,5 +1,5 @@
-//! Records of calls that went another way than through the gateway: clients tell of them, and they lie beside its own, for
-//! lists, sums and exports alike. Kept within the workspace and under the name of the key that sends them.
+//! Records of calls that went another way than through the gateway: clients tell of them, and they lie beside its own,
+//! for lists, sums and exports alike. Kept within the workspace and under the name of the key that sends them.
 
 use crate::actor::Actor;
 use crate::problem::{Problem, bad, busy};

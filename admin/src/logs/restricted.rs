@@ -1,5 +1,5 @@
-//! Fields of logs that are kept from readers: by organisation and workspace, from exports for everybody, and from lists, single
-//! logs and sums for whoever holds no Admin key. What is kept is not shown, nor can it be asked by.
+//! Fields of logs that are kept from readers: by organisation and workspace, from exports for everybody, and from
+//! lists, single logs and sums for whoever holds no Admin key. What is kept is not shown, nor can it be asked by.
 
 use crate::problem::{Problem, bad};
 use crate::route::{AdminCall, AdminReply};

@@ -1,5 +1,5 @@
-//! Logs by what was thought of them: a weighted average of all feedback of a trace. Feedback lies apart from records, so that
-//! the traces are found first, and the records by them.
+//! Logs by what was thought of them: a weighted average of all feedback of a trace. Feedback lies apart from records,
+//! so that the traces are found first, and the records by them.
 
 use crate::input::QueryString;
 use crate::problem::{Problem, bad};

@@ -1,5 +1,5 @@
-//! Files of other gateways as documents of this one, with what could not be carried said by its place. Nothing is read but
-//! the file: what comes out is looked at, completed and imported like any other document.
+//! Files of other gateways as documents of this one, with what could not be carried said by its place. Nothing is read
+//! but the file: what comes out is looked at, completed and imported like any other document.
 
 mod carried;
 mod litellm;

@@ -1,5 +1,5 @@
-//! One declaration of a document, whatever it declares: how a stored row becomes one, and how one becomes a row. What is
-//! asked of a kind is asked here, of its type; the table of kinds is made of these answers.
+//! One declaration of a document, whatever it declares: how a stored row becomes one, and how one becomes a row. What
+//! is asked of a kind is asked here, of its type; the table of kinds is made of these answers.
 
 use super::difference::{FieldChange, StoredDeclaration, differences};
 use crate::actor::Actor;

@@ -1,5 +1,5 @@
-//! The document as an answer of the Admin API: JSON, made while it is sent, so that none of it is held but the piece on its
-//! way. What the document says is not known here.
+//! The document as an answer of the Admin API: JSON, made while it is sent, so that none of it is held but the piece on
+//! its way. What the document says is not known here.
 
 use super::declare::Export;
 use crate::problem::Problem;
@@ -8,7 +8,8 @@ use crate::route::AdminCall;
 use axum::body::{Body, Bytes};
 use futures_util::stream::unfold;
 
-/// A piece is about as large, and by one declaration larger: to make one takes a fraction of a millisecond, whoever waits.
+/// A piece is about as large, and by one declaration larger: to make one takes a fraction of a millisecond, whoever
+/// waits.
 const PIECE: usize = 16 * 1024;
 
 /// Why an answer ends before its end.

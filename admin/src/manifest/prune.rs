@@ -1,5 +1,5 @@
-//! What is stored and in none of the lists of a document goes, with what lives in it. Lists that a document does not have
-//! are left alone.
+//! What is stored and in none of the lists of a document goes, with what lives in it. Lists that a document does not
+//! have are left alone.
 
 use super::author::Author;
 use super::item::{Declarer, ItemName, Portable, within};

@@ -1,5 +1,5 @@
-//! The document as text: YAML, lists in the order in which things build on each other, and what is in them in the order of
-//! their names, so that the same configuration is the same text.
+//! The document as text: YAML, lists in the order in which things build on each other, and what is in them in the order
+//! of their names, so that the same configuration is the same text.
 
 use super::item::Portable;
 use super::kinds::KINDS;

@@ -1,5 +1,5 @@
-//! The gateway as a client of somebody else's authorisation server: by the address of a document of its own where such clients are taken,
-//! else registered there (RFC 7591), once for all people of an organisation.
+//! The gateway as a client of somebody else's authorisation server: by the address of a document of its own where such
+//! clients are taken, else registered there (RFC 7591), once for all people of an organisation.
 
 use super::issuer::AccountIssuer;
 use crate::app::App;
@@ -71,7 +71,8 @@ fn document_address(public: &str) -> String {
 }
 
 fn registration(public: &str) -> Value {
-    // What may come back over plain HTTP is on the same machine (OpenID Connect Dynamic Client Registration 1.0, section 2).
+    // What may come back over plain HTTP is on the same machine (OpenID Connect Dynamic Client Registration 1.0,
+    // section 2).
     let kind = if public.starts_with("https://") { "web" } else { "native" };
     json!({
         "application_type": kind,

@@ -1,5 +1,5 @@
-//! One request to a token endpoint, and what it brought. What an endpoint says of an error is for the operator's log in its shortest
-//! form, and no secret of either side is in it.
+//! One request to a token endpoint, and what it brought. What an endpoint says of an error is for the operator's log in
+//! its shortest form, and no secret of either side is in it.
 
 use super::client::{AccountClient, ClientProof};
 use crate::app::App;

@@ -1,6 +1,6 @@
-//! Where an MCP server has people sign in: its own document (RFC 9728) names an authorisation server, and that one's document (RFC 8414,
-//! or OpenID's discovery) its endpoints. Each is believed for itself alone: a document that speaks for somebody else is none.
-//! Everything is fetched by the checked dialler, and no redirect is followed.
+//! Where an MCP server has people sign in: its own document (RFC 9728) names an authorisation server, and that one's
+//! document (RFC 8414, or OpenID's discovery) its endpoints. Each is believed for itself alone: a document that speaks
+//! for somebody else is none. Everything is fetched by the checked dialler, and no redirect is followed.
 
 use crate::app::App;
 use crate::sso::check_address;
@@ -99,8 +99,8 @@ pub(crate) async fn discover(app: &App, server: &str, wish: SignInWish<'_>) -> R
     let found = issuer_document(app, &issuer).await?;
     let lacked = wish.lacked.filter(|lacked| !lacked.is_empty()).map(str::to_owned);
     let scope = lacked.or(challenge.scope).or_else(|| listed.map(|all| all.join(" ")));
-    // What was asked for before is asked for again: else a token for one call would be none for another. Of another issuer it
-    // means nothing.
+    // What was asked for before is asked for again: else a token for one call would be none for another. Of another
+    // issuer it means nothing.
     let before = wish.before.filter(|before| wish.lacked.is_some() && before.issuer == found.issuer);
     let scope = match before {
         Some(before) => Some(joined(before.scope, scope.as_deref().unwrap_or_default())),
@@ -192,7 +192,8 @@ async fn resource_document(
     }
 }
 
-/// Whether a document about `resource` is about the server at this address: it is it, or lies above it at the same host.
+/// Whether a document about `resource` is about the server at this address: it is it, or lies above it at the same
+/// host.
 fn covers(resource: &str, server: &Url) -> bool {
     let Ok(resource) = Url::parse(resource) else { return false };
     let above = resource.path().trim_end_matches('/');
@@ -266,8 +267,8 @@ fn check(app: &App, url: &str) -> Result<(), &'static str> {
     check_address(url.split('?').next().unwrap_or(url), &app.trusted)
 }
 
-/// What is asked for, in words that may stand in a request (RFC 6749, 3.3), and with it that tokens can be renewed where the server has
-/// a word for that.
+/// What is asked for, in words that may stand in a request (RFC 6749, 3.3), and with it that tokens can be renewed
+/// where the server has a word for that.
 fn asked_scope(scope: Option<&str>, known: &[String]) -> Option<String> {
     const RENEWED: &str = "offline_access";
     let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\'));

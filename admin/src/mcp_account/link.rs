@@ -1,5 +1,5 @@
-//! The link under which somebody connects an account: sealed, for one person and one server, and good for an hour. Whoever else opens
-//! it connects nothing.
+//! The link under which somebody connects an account: sealed, for one person and one server, and good for an hour.
+//! Whoever else opens it connects nothing.
 
 use crate::app::App;
 use crate::seal;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 const PURPOSE: &str = "mcp connect";
 const LASTS_MICROS: i64 = 3_600 * 1_000_000;
-/// Longer scopes are left to what the server asks for by itself, as one that it does not name: the link must fit into the way through a sign-in elsewhere.
+/// Longer scopes are left to what the server asks for by itself, as one that it does not name: the link must fit into
+/// the way through a sign-in elsewhere.
 const LONGEST_SCOPE: usize = 80;
 
 /// Names are short: it stands in an address.
@@ -46,7 +47,8 @@ pub struct ConnectFor {
     pub integration: McpIntegrationId,
 }
 
-/// `scope`: see [`ConnectLink::scope`]. `None`: nobody can be sent anywhere, since nobody said where browsers reach this installation.
+/// `scope`: see [`ConnectLink::scope`]. `None`: nobody can be sent anywhere, since nobody said where browsers reach
+/// this installation.
 pub fn connect_url(app: &App, whose: ConnectFor, scope: Option<&str>) -> Option<String> {
     let public = app.public_url.as_deref()?;
     let ConnectFor { org, workspace, user, integration } = whose;

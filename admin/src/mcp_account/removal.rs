@@ -1,5 +1,5 @@
-//! The end of accounts: with whoever takes them away, with their integration, and with their people. Tokens are given back where the
-//! server takes that; the rows go whether it minds or not.
+//! The end of accounts: with whoever takes them away, with their integration, and with their people. Tokens are given
+//! back where the server takes that; the rows go whether it minds or not.
 
 use super::tokens::HeldTokens;
 use crate::app::App;

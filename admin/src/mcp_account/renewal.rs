@@ -1,5 +1,5 @@
-//! The token of an account: read from its row, and renewed ahead of its end by one node of many. What was disconnected elsewhere is
-//! let go of within seconds.
+//! The token of an account: read from its row, and renewed ahead of its end by one node of many. What was disconnected
+//! elsewhere is let go of within seconds.
 
 use super::endpoint::{Brought, NoTokens};
 use super::issuer::{SignInWish, discover};
@@ -9,8 +9,8 @@ use crate::kept_accounts::{AccountToken, FailedRenewal, due};
 use gateway_domain::ports::{McpAccount, McpAccountId, StoreError};
 use std::sync::atomic::Ordering;
 
-/// Longer than a token endpoint is waited for. After a renewal that failed nobody tries for the rest of it, while the token that is
-/// there holds.
+/// Longer than a token endpoint is waited for. After a renewal that failed nobody tries for the rest of it, while the
+/// token that is there holds.
 const CLAIM_MICROS: i64 = 20 * 1_000_000;
 /// How long after a renewal failed others on this node are told so, instead of trying it again.
 const FAILED_MICROS: i64 = 2 * 1_000_000;

@@ -1,4 +1,5 @@
-//! The tokens of one account, as they lie sealed in its row: with them everything that a renewal needs, so that it asks nobody else.
+//! The tokens of one account, as they lie sealed in its row: with them everything that a renewal needs, so that it asks
+//! nobody else.
 
 use super::client::AccountClient;
 use super::endpoint::{Brought, NoTokens, exchange, revoke};
@@ -53,7 +54,8 @@ impl HeldTokens {
         self.asked.scope.as_deref().or(self.scope.as_deref())
     }
 
-    /// Takes in what an endpoint brought. A renewal that brings no refresh token leaves the one before good (RFC 6749, 6).
+    /// Takes in what an endpoint brought. A renewal that brings no refresh token leaves the one before good (RFC 6749,
+    /// 6).
     pub(crate) fn sealed_with(mut self, app: &App, brought: Brought) -> Option<SealedTokens> {
         let lives = brought.expires_in.map(|seconds| seconds.clamp(1, LONGEST_SECONDS));
         let micros = lives.and_then(|seconds| i64::try_from(seconds).ok()).map(|seconds| seconds * 1_000_000);

@@ -1,5 +1,6 @@
-//! Access tokens: JSON Web Tokens (RFC 9068) that are good for a quarter of an hour, for one MCP server, while the grant behind them
-//! stands. Signed here, and read here for whoever must know what one says; what it opens is decided elsewhere.
+//! Access tokens: JSON Web Tokens (RFC 9068) that are good for a quarter of an hour, for one MCP server, while the
+//! grant behind them stands. Signed here, and read here for whoever must know what one says; what it opens is decided
+//! elsewhere.
 
 use super::fault::OauthFault;
 use super::signing;

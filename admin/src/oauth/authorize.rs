@@ -1,5 +1,5 @@
-//! A client sends somebody here to be allowed something (RFC 6749, 4.1.1, with PKCE and a resource). Whatever is wrong is told on
-//! a page: a browser is sent nowhere before somebody has decided, since anybody could have named the place.
+//! A client sends somebody here to be allowed something (RFC 6749, 4.1.1, with PKCE and a resource). Whatever is wrong
+//! is told on a page: a browser is sent nowhere before somebody has decided, since anybody could have named the place.
 
 use super::access::resource;
 use super::ask::{AuthorizeAsk, SCOPES};
@@ -118,7 +118,8 @@ fn scope(asked: Option<&str>) -> Result<String, OauthFault> {
     Ok(known.join(" "))
 }
 
-/// No more than a client may ask for: what is beyond it is left out, and where nothing is left it is all that it may (RFC 6749, 3.3).
+/// No more than a client may ask for: what is beyond it is left out, and where nothing is left it is all that it may
+/// (RFC 6749, 3.3).
 fn within(asked: String, most: Option<&str>) -> String {
     let Some(most) = most else { return asked };
     let may = McpGrant::read(most);

@@ -1,5 +1,5 @@
-//! The browser on its way through the pages: a cookie tells it from others, so that what one began no other can end. Tickets are bound to
-//! its digest.
+//! The browser on its way through the pages: a cookie tells it from others, so that what one began no other can end.
+//! Tickets are bound to its digest.
 
 use super::fault::OauthFault;
 use super::visit::OauthVisit;
@@ -73,8 +73,8 @@ pub(super) fn carry_away_nothing() -> String {
     set_cookie(AWAY, "", 0)
 }
 
-/// A form of ours was sent by a page of ours: browsers say whose page asks (Fetch Metadata), and those that do not yet say so name
-/// the page's origin.
+/// A form of ours was sent by a page of ours: browsers say whose page asks (Fetch Metadata), and those that do not yet
+/// say so name the page's origin.
 pub(super) fn check_own_page(visit: &OauthVisit) -> Result<(), OauthFault> {
     let headers = &visit.visit.headers;
     let said = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Clients by their names: those that registered by themselves, those that an admin made, and those whose name is the address of a document about them.
+//! Clients by their names: those that registered by themselves, those that an admin made, and those whose name is the
+//! address of a document about them.
 
 use super::client_proof;
 use super::fault::OauthFault;

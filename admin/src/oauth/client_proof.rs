@@ -1,5 +1,5 @@
-//! Which client asks at an endpoint that clients call by themselves, and whether it proves that. Those that an admin made with a secret
-//! must bring it, in a header or in the form (RFC 6749, 2.3.1); all others have none.
+//! Which client asks at an endpoint that clients call by themselves, and whether it proves that. Those that an admin
+//! made with a secret must bring it, in a header or in the form (RFC 6749, 2.3.1); all others have none.
 
 use super::fault::OauthFault;
 use super::form::OauthForm;

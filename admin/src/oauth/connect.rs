@@ -1,6 +1,6 @@
-//! Somebody connects an account of theirs at an MCP server (GET and POST below `/oauth/connect/`). The link that led here says for whom it
-//! is: only that person, signed in here, is shown the button, and only behind the button the browser leaves for the server's own
-//! sign-in. What comes back is read by [`super::connected`].
+//! Somebody connects an account of theirs at an MCP server (GET and POST below `/oauth/connect/`). The link that led
+//! here says for whom it is: only that person, signed in here, is shown the button, and only behind the button the
+//! browser leaves for the server's own sign-in. What comes back is read by [`super::connected`].
 
 use super::browser;
 use super::connect_page::{self, ConnectShown};

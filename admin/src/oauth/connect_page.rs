@@ -1,4 +1,5 @@
-//! The pages on which somebody connects an account at an MCP server. As plain as those of [`super::page`], and as closed.
+//! The pages on which somebody connects an account at an MCP server. As plain as those of [`super::page`], and as
+//! closed.
 
 use super::page::{escaped, html};
 use crate::reply::AdminReply;

@@ -1,5 +1,6 @@
-//! The way back from an MCP server's own sign-in: the answer counts once, for the browser that began, from the server that was asked, and
-//! for the person that the link was for. What comes of it is an account; nothing of the answer is shown.
+//! The way back from an MCP server's own sign-in: the answer counts once, for the browser that began, from the server
+//! that was asked, and for the person that the link was for. What comes of it is an account; nothing of the answer is
+//! shown.
 
 use super::browser;
 use super::connect::{ConnectFlow, held_before, person_of, public, upstream_of};

@@ -1,5 +1,5 @@
-//! What somebody presses on the page: to sign in with a key or at their organisation's provider, to allow, or to deny. Only a page of
-//! ours, in the browser that began, can press it; only behind that is a browser sent to the client.
+//! What somebody presses on the page: to sign in with a key or at their organisation's provider, to allow, or to deny.
+//! Only a page of ours, in the browser that began, can press it; only behind that is a browser sent to the client.
 
 use super::ask::AuthorizeAsk;
 use super::fault::OauthFault;

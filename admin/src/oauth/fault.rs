@@ -1,5 +1,5 @@
-//! Why somebody gets nothing: in the words of OAuth (RFC 6749, 5.2) for clients, as a page for people. Nothing that was sent is
-//! said again.
+//! Why somebody gets nothing: in the words of OAuth (RFC 6749, 5.2) for clients, as a page for people. Nothing that was
+//! sent is said again.
 
 use super::page;
 use crate::problem::Problem;

@@ -1,5 +1,5 @@
-//! Parameters as clients and browsers send them, in a form or in a query: each once, and none without end. Names that nobody
-//! knows are passed over, as OAuth wants it (RFC 6749, 3.1).
+//! Parameters as clients and browsers send them, in a form or in a query: each once, and none without end. Names that
+//! nobody knows are passed over, as OAuth wants it (RFC 6749, 3.1).
 
 use super::fault::OauthFault;
 use crate::route::Visit;

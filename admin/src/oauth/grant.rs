@@ -1,5 +1,5 @@
-//! A grant begins when somebody presses "allow", with a code on its way to the client, and ends when anybody takes it back: then no token
-//! that names it opens anything, on any node.
+//! A grant begins when somebody presses "allow", with a code on its way to the client, and ends when anybody takes it
+//! back: then no token that names it opens anything, on any node.
 
 use super::fault::OauthFault;
 use super::signer::{self, Signer};

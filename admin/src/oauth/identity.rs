@@ -1,5 +1,5 @@
-//! Tokens by which a server behind the gateway knows who calls it: signed with the keys that sign access tokens, so that
-//! one key set tells of both, and of another type, so that neither is taken for the other.
+//! Tokens by which a server behind the gateway knows who calls it: signed with the keys that sign access tokens, so
+//! that one key set tells of both, and of another type, so that neither is taken for the other.
 
 use super::signing;
 use gateway_domain::ports::Vault;

@@ -1,5 +1,5 @@
-//! What an access token says (RFC 7662), for keys of the organisation that it is of and for the client that it was issued to.
-//! Whatever is not good, or not theirs, is merely not active.
+//! What an access token says (RFC 7662), for keys of the organisation that it is of and for the client that it was
+//! issued to. Whatever is not good, or not theirs, is merely not active.
 
 use super::access::{self, AccessClaims};
 use super::client_proof;

@@ -1,5 +1,5 @@
-//! What is known of a client: its name, where it may be sent back to, and who says so. Whether it has a secret is no matter here; what
-//! all of them bring is proven by PKCE.
+//! What is known of a client: its name, where it may be sent back to, and who says so. Whether it has a secret is no
+//! matter here; what all of them bring is proven by PKCE.
 
 use super::redirect;
 use gateway_domain::id::OrgId;

@@ -1,5 +1,5 @@
-//! What the authorisation server says of itself (RFC 8414), also where OpenID's clients look for it, and the keys that its tokens
-//! are signed with. Built from the public address alone, never from what a request calls this host.
+//! What the authorisation server says of itself (RFC 8414), also where OpenID's clients look for it, and the keys that
+//! its tokens are signed with. Built from the public address alone, never from what a request calls this host.
 
 use super::ask::SCOPES;
 use super::fault::OauthFault;
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 /// How clients say who they are. Those that have a secret are made by admins.
 const PROOFS: [&str; 3] = ["none", "client_secret_basic", "client_secret_post"];
 
-/// Whether what stands behind the well-known name is this installation (RFC 8414, 3.1), or one of its servers, for which
-/// clients ask as well.
+/// Whether what stands behind the well-known name is this installation (RFC 8414, 3.1), or one of its servers, for
+/// which clients ask as well.
 fn is_ours(path: &str, issuer: &str) -> bool {
     let rest = path.split('/').skip(3).collect::<Vec<_>>().join("/");
     let base = issuer.splitn(4, '/').nth(3).unwrap_or_default();

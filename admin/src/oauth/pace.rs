@@ -1,5 +1,5 @@
-//! How often an address may ask for what costs something: counted by the minute on each node, within a bound of addresses. All
-//! addresses of one IPv6 network are one.
+//! How often an address may ask for what costs something: counted by the minute on each node, within a bound of
+//! addresses. All addresses of one IPv6 network are one.
 
 use super::fault::OauthFault;
 use gateway_domain::time::Timestamp;

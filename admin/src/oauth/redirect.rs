@@ -1,5 +1,5 @@
-//! Where browsers are sent back to: an address that the client named beforehand, byte for byte. Of an address of the browser's own
-//! machine the port is the client's to choose each time (RFC 8252, 7.3).
+//! Where browsers are sent back to: an address that the client named beforehand, byte for byte. Of an address of the
+//! browser's own machine the port is the client's to choose each time (RFC 8252, 7.3).
 
 use url::{Host, Url};
 

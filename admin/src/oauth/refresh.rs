@@ -1,5 +1,5 @@
-//! Refresh tokens: sealed texts that name their grant and their number in it. Only the newest is good, and only once; an older one
-//! that comes again is in two hands, so that the grant ends.
+//! Refresh tokens: sealed texts that name their grant and their number in it. Only the newest is good, and only once;
+//! an older one that comes again is in two hands, so that the grant ends.
 
 use crate::app::App;
 use crate::seal;

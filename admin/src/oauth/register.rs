@@ -1,5 +1,5 @@
-//! Clients register by themselves (RFC 7591). Anybody may, so what is kept of one is little, there is a bound of them, and one that
-//! nobody signs in with is forgotten.
+//! Clients register by themselves (RFC 7591). Anybody may, so what is kept of one is little, there is a bound of them,
+//! and one that nobody signs in with is forgotten.
 
 use super::ask::SCOPES;
 use super::fault::OauthFault;

@@ -1,5 +1,5 @@
-//! A client gives back what it was allowed (RFC 7009): with either of its tokens the whole grant ends. A token that is none is as
-//! good as given back.
+//! A client gives back what it was allowed (RFC 7009): with either of its tokens the whole grant ends. A token that is
+//! none is as good as given back.
 
 use super::access;
 use super::client_proof;

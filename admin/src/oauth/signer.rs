@@ -1,5 +1,5 @@
-//! Who signs in, by a key of theirs that was typed or by the session that their organisation's provider began, and in which
-//! workspaces they may use the server that is asked for. Looked at anew at each step: a key may end between two.
+//! Who signs in, by a key of theirs that was typed or by the session that their organisation's provider began, and in
+//! which workspaces they may use the server that is asked for. Looked at anew at each step: a key may end between two.
 
 use super::ask::AuthorizeAsk;
 use super::fault::OauthFault;
@@ -52,7 +52,8 @@ pub(super) fn of_typed(visit: &OauthVisit, form: &OauthForm, path: String) -> Re
 }
 
 /// Whom the browser's session stands for. A page of another site may have led here, which is how clients begin; nothing
-/// happens before somebody presses a button of ours. A key that is no session is nobody's session, whoever sends it as one.
+/// happens before somebody presses a button of ours. A key that is no session is nobody's session, whoever sends it as
+/// one.
 pub(super) async fn of_session(visit: &OauthVisit) -> Result<Option<SignedBy>, OauthFault> {
     let Some(text) = cookies::session_secret(&visit.visit.headers) else { return Ok(None) };
     let snapshot = visit.app().live.snapshot();
@@ -79,8 +80,8 @@ pub(super) fn standing(snapshot: &Snapshot, signed_by: SignedBy, now: Timestamp)
 }
 
 impl Signer {
-    /// Workspaces where they may use the server that is asked for, the first made first. A client that an admin made is let in by
-    /// people of that organisation alone, and while it is there.
+    /// Workspaces where they may use the server that is asked for, the first made first. A client that an admin made is
+    /// let in by people of that organisation alone, and while it is there.
     pub(super) fn places(&self, snapshot: &Snapshot, ask: &AuthorizeAsk) -> Vec<Arc<WorkspaceEntry>> {
         let is_made = |id: &str| id.parse().is_ok_and(|id| snapshot.oauth_client(id).is_some());
         if ask.client_org.is_some_and(|org| org != self.key.org || !is_made(&ask.client_id)) {

@@ -1,6 +1,6 @@
-//! The keys that sign access tokens: made once for the whole installation, sealed where all nodes find them, and replaced when an
-//! operator says so. A new one signs only when every node must have heard of it; the one before still counts until tokens that
-//! it signed are over.
+//! The keys that sign access tokens: made once for the whole installation, sealed where all nodes find them, and
+//! replaced when an operator says so. A new one signs only when every node must have heard of it; the one before still
+//! counts until tokens that it signed are over.
 
 use super::fault::OauthFault;
 use crate::app::App;

@@ -1,5 +1,5 @@
-//! What of sign-ins is over goes: grants that nobody refreshed, codes, clients that nobody uses, keys that were replaced. Each node that
-//! serves the Admin API does it; what one has done, the others find done.
+//! What of sign-ins is over goes: grants that nobody refreshed, codes, clients that nobody uses, keys that were
+//! replaced. Each node that serves the Admin API does it; what one has done, the others find done.
 
 use super::signing::{gone, superseded};
 use crate::app::App;

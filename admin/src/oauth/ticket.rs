@@ -1,5 +1,5 @@
-//! What a page carries from one step to the next: what the client asks for, and who has signed in by now. Sealed, good for ten
-//! minutes, and only in the browser that began.
+//! What a page carries from one step to the next: what the client asks for, and who has signed in by now. Sealed, good
+//! for ten minutes, and only in the browser that began.
 
 use super::ask::AuthorizeAsk;
 use super::browser;

@@ -1,5 +1,5 @@
-//! Codes and refresh tokens become access tokens. Whatever is not exactly as it should be is answered alike; a code or refresh token
-//! that comes twice ends the grant, since somebody else has it.
+//! Codes and refresh tokens become access tokens. Whatever is not exactly as it should be is answered alike; a code or
+//! refresh token that comes twice ends the grant, since somebody else has it.
 
 use super::access::{self, resource};
 use super::ask::SCOPES;

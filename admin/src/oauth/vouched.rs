@@ -1,6 +1,6 @@
-//! Clients whose name is an address (Client ID Metadata Documents): what stands there says who they are, and the host vouches for it.
-//! Fetched by the checked dialler, once for all who ask, and kept for some minutes; failures too, so that nobody can have an
-//! address asked over and over.
+//! Clients whose name is an address (Client ID Metadata Documents): what stands there says who they are, and the host
+//! vouches for it. Fetched by the checked dialler, once for all who ask, and kept for some minutes; failures too, so
+//! that nobody can have an address asked over and over.
 
 use super::fault::OauthFault;
 use super::known_client::{KnownClient, LONGEST_ID, MOST_REDIRECTS, plain_name};
@@ -84,7 +84,8 @@ impl VouchedClients {
     }
 }
 
-/// The host of an address that may name a client: its document lies at a path, and nothing in it is written in two ways.
+/// The host of an address that may name a client: its document lies at a path, and nothing in it is written in two
+/// ways.
 fn host(app: &App, id: &str) -> Result<String, &'static str> {
     let url = Url::parse(id).map_err(|_| "must be an https URL")?;
     let bare = id.split('?').next().unwrap_or(id);

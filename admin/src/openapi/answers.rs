@@ -1,5 +1,6 @@
-//! What each route answers with, as the description tells it: `answers.json` holds a schema for each route and the things
-//! that several of them show. That it says what is shown is held by the tests: they compare every answer they get with it.
+//! What each route answers with, as the description tells it: `answers.json` holds a schema for each route and the
+//! things that several of them show. That it says what is shown is held by the tests: they compare every answer they
+//! get with it.
 
 use serde_json::{Map, Value};
 use std::sync::LazyLock;

@@ -55,8 +55,8 @@ pub(super) fn guest_key(call: &AdminCall, org: OrgId, name: &str, text: &str) ->
     key
 }
 
-/// A change of another organisation, with the trails of both: the first one's says who did it and what was asked; the other's
-/// that whoever runs the gateway did, for the first one's people and addresses are no business of it.
+/// A change of another organisation, with the trails of both: the first one's says who did it and what was asked; the
+/// other's that whoever runs the gateway did, for the first one's people and addresses are no business of it.
 pub(super) fn audit_for_both(call: &AdminCall, changes: Vec<(Action, Stored)>, told: &Map<String, Value>) -> Batch {
     let operator = ChangeOrigin::of_operator(&call.app);
     let mut batch = Batch::default();

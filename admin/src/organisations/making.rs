@@ -1,4 +1,5 @@
-//! A new organisation: itself, its default workspace, its owners, and the one Admin key by which it is run from then on.
+//! A new organisation: itself, its default workspace, its owners, and the one Admin key by which it is run from then
+//! on.
 
 use super::known::{audit_for_both, guest_key, require_first};
 use super::owners::OwnersEdit;

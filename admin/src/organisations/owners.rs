@@ -1,6 +1,6 @@
-//! Who owns an organisation: users of it with the role that nothing else gives or takes. Named by their addresses, all at once:
-//! whom the list leaves out is an admin from then on, and whom nobody knows yet becomes a user, who comes in by sign-on or by a
-//! key that an Admin key makes.
+//! Who owns an organisation: users of it with the role that nothing else gives or takes. Named by their addresses, all
+//! at once: whom the list leaves out is an admin from then on, and whom nobody knows yet becomes a user, who comes in
+//! by sign-on or by a key that an Admin key makes.
 
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, bad, busy};

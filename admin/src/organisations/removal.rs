@@ -1,5 +1,6 @@
-//! The end of an organisation. It must be empty first: what is left of more than it was made with is named, and nothing is
-//! deleted with it that somebody could miss. What it was made with goes along, and so does what hangs on nothing else.
+//! The end of an organisation. It must be empty first: what is left of more than it was made with is named, and nothing
+//! is deleted with it that somebody could miss. What it was made with goes along, and so does what hangs on nothing
+//! else.
 
 use super::known::{audit_for_both, row};
 use crate::change::{Action, WriteView};

@@ -1,5 +1,5 @@
-//! What an agent's card offers, and what of it is switched off: for everybody at its integration, for the callers of one
-//! workspace at its server. Skills are only shown or hidden, since no message names one; capabilities are refused.
+//! What an agent's card offers, and what of it is switched off: for everybody at its integration, for the callers of
+//! one workspace at its server. Skills are only shown or hidden, since no message names one; capabilities are refused.
 
 use super::{Resource, agent_integration, agent_server, locate};
 use crate::change::{Action, WriteView, audit};

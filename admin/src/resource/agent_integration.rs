@@ -1,6 +1,6 @@
-//! Agent integrations: where an agent is that speaks A2A, and as whom it is called. At organisation level they serve every
-//! workspace that is let in; in a workspace, that one. Each agent is asked for its card when it is saved and when it is
-//! tested, unless somebody wrote the card down.
+//! Agent integrations: where an agent is that speaks A2A, and as whom it is called. At organisation level they serve
+//! every workspace that is let in; in a workspace, that one. Each agent is asked for its card when it is saved and when
+//! it is tested, unless somebody wrote the card down.
 
 mod declared;
 mod fetch;

@@ -1,5 +1,5 @@
-//! Collections: the folders that prompts lie in. Each workspace is one by itself, which is made with it, holds what lies in no
-//! other and goes with it.
+//! Collections: the folders that prompts lie in. Each workspace is one by itself, which is made with it, holds what
+//! lies in no other and goes with it.
 
 mod declared;
 

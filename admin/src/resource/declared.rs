@@ -1,6 +1,7 @@
 //! What a resource says of itself in a file that holds the configuration of an organisation, and how it comes back from
 //! there. A declaration has the names of the Admin API and says everything: what it leaves out has its default. Ids,
-//! times of changes and what the gateway learnt by itself are not in it. How files are read and applied is not known here.
+//! times of changes and what the gateway learnt by itself are not in it. How files are read and applied is not known
+//! here.
 
 pub(crate) mod carried;
 pub(crate) mod editions;

@@ -1,5 +1,5 @@
-//! Deployments: sets of nodes that serve some workspaces only. What a deployment is, is said here; which nodes are of it and
-//! when they were heard of is read from the register of nodes.
+//! Deployments: sets of nodes that serve some workspaces only. What a deployment is, is said here; which nodes are of
+//! it and when they were heard of is read from the register of nodes.
 
 mod declared;
 
@@ -187,8 +187,8 @@ impl Resource for Deployment {
     }
 }
 
-/// Values of the Helm chart for nodes of a deployment. What they sign in with is in the Secret of the installation, which no
-/// answer of this API holds.
+/// Values of the Helm chart for nodes of a deployment. What they sign in with is in the Secret of the installation,
+/// which no answer of this API holds.
 fn chart_values(slug: &str) -> String {
     format!(
         "# Nodes of the deployment `{slug}`: helm install gateway-{slug} deploy/helm/gateway -f values.yaml\n\

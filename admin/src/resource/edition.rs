@@ -1,4 +1,5 @@
-//! What prompts and partials share: versions that are numbered, kept for good, and put in force by a change of their own.
+//! What prompts and partials share: versions that are numbered, kept for good, and put in force by a change of their
+//! own.
 
 use super::{NumberedState, Resource, ResourceRow, locate};
 use crate::change::{Action, WriteView, audit};

@@ -1,5 +1,5 @@
-//! Saved guardrails: what requests and answers are held to, under a `pg-` slug, of a workspace or of the organisation for
-//! all its workspaces. Compiled before they are stored, so that none is in force that cannot run.
+//! Saved guardrails: what requests and answers are held to, under a `pg-` slug, of a workspace or of the organisation
+//! for all its workspaces. Compiled before they are stored, so that none is in force that cannot run.
 
 mod declared;
 mod render;

@@ -1,5 +1,5 @@
-//! What keys, policies and integrations were, and the way back: their versions listed, shown, and made what is in force again.
-//! Going back is a change like any other, held to the same rules, and its state is a version of its own.
+//! What keys, policies and integrations were, and the way back: their versions listed, shown, and made what is in force
+//! again. Going back is a change like any other, held to the same rules, and its state is a version of its own.
 
 use super::api_key::{self, granted};
 use super::integration::{self, settings};

@@ -1,5 +1,5 @@
-//! Integrations with MCP servers and with agents as rows at two levels: some of the organisation, some of a workspace. Which
-//! of them somebody sees, who may change them, and that none goes that somebody uses.
+//! Integrations with MCP servers and with agents as rows at two levels: some of the organisation, some of a workspace.
+//! Which of them somebody sees, who may change them, and that none goes that somebody uses.
 
 use super::{Resource, ResourceRow, collect, everything};
 use crate::actor::Actor;

@@ -1,4 +1,5 @@
-//! Labels: names for versions of prompts, as `production`. Some are there in every organisation; a workspace makes its own.
+//! Labels: names for versions of prompts, as `production`. Some are there in every organisation; a workspace makes its
+//! own.
 
 mod declared;
 

@@ -1,5 +1,5 @@
-//! What people allowed clients to do at an MCP server, where they signed in at the gateway itself: shown to whoever sees
-//! the server, and ended by whoever changes it. Tokens are in none of it.
+//! What people allowed clients to do at an MCP server, where they signed in at the gateway itself: shown to whoever
+//! sees the server, and ended by whoever changes it. Tokens are in none of it.
 
 use super::{locate, pages, tombstone};
 use crate::change::{Action, WriteView, audit};

@@ -1,5 +1,5 @@
-//! MCP servers: a workspace's names for what its MCP integrations and the organisation's lead to, under `/{slug}/mcp` on
-//! the proxy port, and who may use them.
+//! MCP servers: a workspace's names for what its MCP integrations and the organisation's lead to, under `/{slug}/mcp`
+//! on the proxy port, and who may use them.
 
 mod connections;
 mod declared;

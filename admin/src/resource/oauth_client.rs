@@ -1,5 +1,5 @@
-//! OAuth clients that admins make for the gateway's own authorisation server, beside those that register by themselves. The secret of a
-//! confidential one is shown once, when it is made; its hash alone is kept.
+//! OAuth clients that admins make for the gateway's own authorisation server, beside those that register by themselves.
+//! The secret of a confidential one is shown once, when it is made; its hash alone is kept.
 
 mod declared;
 

@@ -1,5 +1,5 @@
-//! What integrations with MCP servers and with agents have in common: where the thing outside is, and as whom it is called.
-//! Knows neither protocol, and asks nobody.
+//! What integrations with MCP servers and with agents have in common: where the thing outside is, and as whom it is
+//! called. Knows neither protocol, and asks nobody.
 
 mod external_auth;
 pub(super) mod mappings;

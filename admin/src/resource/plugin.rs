@@ -132,7 +132,8 @@ fn refuse_broken(row: &ResourceRow<Plugin>, after: &WriteView<'_>) -> Result<(),
     Err(conflict(format!("these would not run any more: {}", broken.join(", "))))
 }
 
-/// Puts what was given over what is stored: absent keeps, null and an empty text clear, the mask of the stored one keeps.
+/// Puts what was given over what is stored: absent keeps, null and an empty text clear, the mask of the stored one
+/// keeps.
 fn merge(doc: &mut Plugin, given: BTreeMap<String, Value>, call: &AdminCall) -> Result<(), Problem> {
     let known = credential_fields(&doc.partner).filter(|fields| !fields.is_empty()).ok_or_else(|| {
         let with_fields = |name: &&'static str| credential_fields(name).is_some_and(|fields| !fields.is_empty());

@@ -1,5 +1,5 @@
-//! Saved prompts: templates of chat requests under a `pp-` slug, in numbered versions of which one is in force under the bare
-//! name. What they are rendered to is the business of the data plane.
+//! Saved prompts: templates of chat requests under a `pp-` slug, in numbered versions of which one is in force under
+//! the bare name. What they are rendered to is the business of the data plane.
 
 mod declared;
 mod fork;

@@ -205,8 +205,8 @@ impl<R: Resource> ResourceRow<R> {
         self.before.is_none()
     }
 
-    /// Whether a new one finds no room beside those that are held. `holds`: it is among them already, where it comes with
-    /// others of one document.
+    /// Whether a new one finds no room beside those that are held. `holds`: it is among them already, where it comes
+    /// with others of one document.
     pub(crate) const fn is_one_too_many(&self, held: usize, holds: bool, most: usize) -> bool {
         let others = if holds { held - 1 } else { held };
         self.is_new() && others >= most

@@ -1,5 +1,6 @@
-//! References to secrets that lie in managers of the organisation's own. What signs in there is sealed and masked; what is
-//! read from there is never shown. Which integrations are filled from one is said by those (`integration/mappings.rs`).
+//! References to secrets that lie in managers of the organisation's own. What signs in there is sealed and masked; what
+//! is read from there is never shown. Which integrations are filled from one is said by those
+//! (`integration/mappings.rs`).
 
 mod auth;
 mod declared;

@@ -1,4 +1,5 @@
-//! A workspace's names for what its integrations lead to, MCP servers and agents: how they are described, called and listed.
+//! A workspace's names for what its integrations lead to, MCP servers and agents: how they are described, called and
+//! listed.
 
 use super::{Resource, ResourceRow, Slug, collect, everything};
 use crate::problem::{Problem, bad};

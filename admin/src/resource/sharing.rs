@@ -1,5 +1,5 @@
-//! What prompts and partials are to other workspaces than their own: shared, they are read and called there and changed by
-//! nobody; forked, they are others, which begin with the same text and know nothing of the first.
+//! What prompts and partials are to other workspaces than their own: shared, they are read and called there and changed
+//! by nobody; forked, they are others, which begin with the same text and know nothing of the first.
 
 use super::declared::{Assuming, Declaring, take};
 use super::edition::{HasEditions, KeptVersion, history, pick};

@@ -1,5 +1,5 @@
-//! What prompts, partials, collections and labels have in common: their scopes, how they are searched, and the collection
-//! that each workspace is by itself.
+//! What prompts, partials, collections and labels have in common: their scopes, how they are searched, and the
+//! collection that each workspace is by itself.
 
 use super::{Resource, ResourceRow};
 use crate::problem::{Problem, bad};

@@ -1,4 +1,5 @@
-//! Who may use an MCP server or an agent of a workspace: people one by one, and a default for all others and for services.
+//! Who may use an MCP server or an agent of a workspace: people one by one, and a default for all others and for
+//! services.
 
 use super::{Resource, locate};
 use crate::change::{Action, WriteView, audit};

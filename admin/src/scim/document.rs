@@ -1,5 +1,5 @@
-//! A body held to its schemas: names in the spelling of the schema, values of the type that it says, nothing that it does not
-//! know. What only the service says is passed by (RFC 7644, 3.3), passwords are dropped.
+//! A body held to its schemas: names in the spelling of the schema, values of the type that it says, nothing that it
+//! does not know. What only the service says is passed by (RFC 7644, 3.3), passwords are dropped.
 
 use super::refusal::{invalid_path, invalid_syntax, invalid_value};
 use super::schema::{AttributeType, Mutability, ResourceType, SchemaAttribute, find};

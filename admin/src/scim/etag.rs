@@ -1,5 +1,5 @@
-//! Versions of resources as entity tags (RFC 7644, 3.14; RFC 9110, 13.1): the number of a row, weak, since what others say of
-//! it (groups of a user) is shown with it.
+//! Versions of resources as entity tags (RFC 7644, 3.14; RFC 9110, 13.1): the number of a row, weak, since what others
+//! say of it (groups of a user) is shown with it.
 
 use super::refusal::stale;
 use crate::problem::Problem;

@@ -1,5 +1,5 @@
-//! Groups of users. Members are users of the organisation; groups in groups are not taken. What belonging to one gives is
-//! said by mappings, and follows in the same write.
+//! Groups of users. Members are users of the organisation; groups in groups are not taken. What belonging to one gives
+//! is said by mappings, and follows in the same write.
 
 use super::document;
 use super::etag::check_match;

@@ -1,5 +1,5 @@
-//! Which role members of a group have in a workspace, as an admin says it. A group has one role, in as many workspaces as it
-//! is mapped to. Spoken in the words of the Admin API, not of the protocol.
+//! Which role members of a group have in a workspace, as an admin says it. A group has one role, in as many workspaces
+//! as it is mapped to. Spoken in the words of the Admin API, not of the protocol.
 
 use super::seats::{SeatScope, SeatsRead};
 use crate::change::{Action, WriteView, audit, commit};

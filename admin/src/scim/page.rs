@@ -1,5 +1,5 @@
-//! Lists (RFC 7644, 3.4.2): a part of what is stored, or of what a filter holds for. An attribute that must equal something is
-//! looked up in memory; every other filter is held against what is stored page by page, up to a bound.
+//! Lists (RFC 7644, 3.4.2): a part of what is stored, or of what a filter holds for. An attribute that must equal
+//! something is looked up in memory; every other filter is held against what is stored page by page, up to a bound.
 
 use super::filter::{ScimFilter, holds, parse};
 use super::refusal::{MEDIA_TYPE, invalid_value, too_many};

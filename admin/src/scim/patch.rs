@@ -1,5 +1,5 @@
-//! Changes of a resource by operations (RFC 7644, 3.5.2): add, replace and remove, each at a path or at the top. They are made
-//! on a copy, which is then held to its schema whole: all of them, or none.
+//! Changes of a resource by operations (RFC 7644, 3.5.2): add, replace and remove, each at a path or at the top. They
+//! are made on a copy, which is then held to its schema whole: all of them, or none.
 
 mod operation;
 
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-/// `most`: values that all operations together may be held against, each as often as its filter has comparisons. A group has
-/// thousands of them, and one request brings many operations.
+/// `most`: values that all operations together may be held against, each as often as its filter has comparisons. A
+/// group has thousands of them, and one request brings many operations.
 pub(super) fn apply(
     doc: &mut Map<String, Value>,
     of: &'static ResourceType,

@@ -1,5 +1,5 @@
-//! Names of attributes as filters, patches and selections write them (RFC 7644, 3.10): `name.givenName`, the same behind the
-//! name of a schema, and a schema alone.
+//! Names of attributes as filters, patches and selections write them (RFC 7644, 3.10): `name.givenName`, the same
+//! behind the name of a schema, and a schema alone.
 
 use super::schema::{ResourceType, SchemaAttribute, ScimSchema};
 

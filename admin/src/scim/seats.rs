@@ -1,6 +1,6 @@
-//! Seats that groups give: an admin says which role members of a group have in a workspace, and the seats follow in the same
-//! write in which a group or a mapping changes. A seat that somebody gave by hand stays as it is. Who loses the seat of a
-//! group loses the keys there, as with every seat.
+//! Seats that groups give: an admin says which role members of a group have in a workspace, and the seats follow in the
+//! same write in which a group or a mapping changes. A seat that somebody gave by hand stays as it is. Who loses the
+//! seat of a group loses the keys there, as with every seat.
 
 use crate::change::{Action, WriteView, audit};
 use crate::problem::{Problem, bad, busy};

@@ -1,5 +1,5 @@
-//! What this service says of itself (RFC 7644, 4): what it can do, the types of its resources and their schemas; and what the
-//! description of the Admin API says of the answers of the protocol.
+//! What this service says of itself (RFC 7644, 4): what it can do, the types of its resources and their schemas; and
+//! what the description of the Admin API says of the answers of the protocol.
 
 use super::lookup::base;
 use super::page::MOST;
@@ -91,8 +91,8 @@ async fn one_schema(call: AdminCall) -> Result<AdminReply, Problem> {
     named(all_schemas(&call), &call, "schema")
 }
 
-/// What the description of the Admin API says of the answers of a route: made and deleted things have statuses of their own,
-/// and refusals the protocol's form.
+/// What the description of the Admin API says of the answers of a route: made and deleted things have statuses of their
+/// own, and refusals the protocol's form.
 pub(crate) fn responses(method: &Method, path: &str, shown: Option<&Value>) -> Value {
     let shown = shown.cloned().unwrap_or_else(|| json!({"type": "object"}));
     let content =

@@ -1,5 +1,6 @@
-//! Users as the protocol shows them. Who was invited is one as well; what a directory says beyond name and address is kept
-//! and shown, and nothing goes by it. Somebody who is not active keeps seats and keys, and none of them opens anything.
+//! Users as the protocol shows them. Who was invited is one as well; what a directory says beyond name and address is
+//! kept and shown, and nothing goes by it. Somebody who is not active keeps seats and keys, and none of them opens
+//! anything.
 
 mod activity;
 mod profile;

@@ -1,5 +1,5 @@
-//! Making, showing, replacing and changing a resource of SCIM, in one way for users and groups (RFC 7644, 3.3 to 3.5). What one
-//! of them says of itself, and what a change of it takes along, is its own.
+//! Making, showing, replacing and changing a resource of SCIM, in one way for users and groups (RFC 7644, 3.3 to 3.5).
+//! What one of them says of itself, and what a change of it takes along, is its own.
 
 use super::document;
 use super::etag::{is_known, tag};

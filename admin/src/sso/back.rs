@@ -1,5 +1,5 @@
-//! The way back from the provider: the answer must be to what this browser started, and is taken once. The code is exchanged
-//! for an id token, whose claims say who it is.
+//! The way back from the provider: the answer must be to what this browser started, and is taken once. The code is
+//! exchanged for an id token, whose claims say who it is.
 
 use super::client_assertion::{Asserted, AssertionKey, TYPE};
 use super::id_token::{BadIdToken, Expected, claims};

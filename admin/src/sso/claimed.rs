@@ -1,5 +1,5 @@
-//! Whom claims name: somebody who signed in before, by the provider's name for them; else the user with the address, if the
-//! provider vouches for it; else nobody yet.
+//! Whom claims name: somebody who signed in before, by the provider's name for them; else the user with the address, if
+//! the provider vouches for it; else nobody yet.
 
 use super::ticket::SignInTicket;
 use crate::problem::{Problem, forbidden};

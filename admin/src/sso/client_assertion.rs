@@ -1,5 +1,6 @@
-//! How the gateway proves to a provider which client it is, by a key of its own (RFC 7523, 3; OpenID Connect Core 1.0, 9:
-//! `private_key_jwt`). The key never leaves: what is sent is a statement for this provider alone, good once and for two minutes.
+//! How the gateway proves to a provider which client it is, by a key of its own (RFC 7523, 3; OpenID Connect Core 1.0,
+//! 9: `private_key_jwt`). The key never leaves: what is sent is a statement for this provider alone, good once and for
+//! two minutes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

@@ -1,6 +1,6 @@
-//! What a sign-in writes of the person who comes in: the user, where there is none or the role changed; the seats that the
-//! claims give or give no more; and the end of keys that have no place any more. Seats that somebody gave by hand, or a group
-//! of a directory, stay as they are.
+//! What a sign-in writes of the person who comes in: the user, where there is none or the role changed; the seats that
+//! the claims give or give no more; and the end of keys that have no place any more. Seats that somebody gave by hand,
+//! or a group of a directory, stay as they are.
 
 use super::claimed::{SignedPerson, no_place, signed};
 use super::ticket::SignInTicket;

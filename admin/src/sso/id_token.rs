@@ -1,5 +1,6 @@
-//! An id token, checked (OpenID Connect Core 1.0, 3.1.3.7): signed with RS256 or ES256 by a key of the provider, issued by
-//! it for this client, now, and for the very sign-in that was started here. The algorithm is the key's to say, not the token's.
+//! An id token, checked (OpenID Connect Core 1.0, 3.1.3.7): signed with RS256 or ES256 by a key of the provider, issued
+//! by it for this client, now, and for the very sign-in that was started here. The algorithm is the key's to say, not
+//! the token's.
 
 use crate::signature::signed_by;
 use gateway_domain::time::Timestamp;

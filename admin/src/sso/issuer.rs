@@ -1,5 +1,6 @@
-//! What a provider says of itself (OpenID Connect Discovery 1.0) and the keys that it signs with, fetched by the checked dialler
-//! when somebody signs in, and kept. What was good last stays good while the provider cannot be reached.
+//! What a provider says of itself (OpenID Connect Discovery 1.0) and the keys that it signs with, fetched by the
+//! checked dialler when somebody signs in, and kept. What was good last stays good while the provider cannot be
+//! reached.
 
 use crate::app::App;
 use crate::problem::{Problem, busy, internal};
@@ -92,8 +93,8 @@ pub(super) async fn known(app: &App, issuer: &str, unknown_key: bool) -> Result<
     held.ok_or_else(|| busy("the provider of this sign-on cannot be reached, try again"))
 }
 
-/// An address of a provider, as a custom host may be, and over TLS: people and the client's secret are sent there. Hosts that
-/// the operator trusts may be without.
+/// An address of a provider, as a custom host may be, and over TLS: people and the client's secret are sent there.
+/// Hosts that the operator trusts may be without.
 pub(crate) fn check_address(url: &str, trusted: &Trusted) -> Result<(), &'static str> {
     let base = check_custom_host(url, trusted)?;
     if base.tls || trusted.name(&base.host) { Ok(()) } else { Err("must start with https://") }

@@ -1,4 +1,5 @@
-//! Lets somebody in whom the provider's claims name: what becomes of the person, and the session that begins, are one write.
+//! Lets somebody in whom the provider's claims name: what becomes of the person, and the session that begins, are one
+//! write.
 
 use super::claimed::{SignedPerson, no_place};
 use super::entrance::{Belongings, Entrance};

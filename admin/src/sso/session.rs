@@ -1,5 +1,5 @@
-//! A session: a key of the person that ends by itself, kept as a hash like every key, taken out by signing out or by an admin. A
-//! browser holds it in a cookie that scripts cannot read; a program may hold it as a bearer token.
+//! A session: a key of the person that ends by itself, kept as a hash like every key, taken out by signing out or by an
+//! admin. A browser holds it in a cookie that scripts cannot read; a program may hold it as a bearer token.
 
 use crate::app::App;
 use crate::change::{Action, WriteView, audit};

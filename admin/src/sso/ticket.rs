@@ -1,5 +1,5 @@
-//! What a browser carries to the provider and back: sealed, so that nobody else can make one, good for ten minutes, and bound to
-//! the browser by a cookie. Whoever brings an answer without it started nothing here.
+//! What a browser carries to the provider and back: sealed, so that nobody else can make one, good for ten minutes, and
+//! bound to the browser by a cookie. Whoever brings an answer without it started nothing here.
 
 use crate::app::App;
 use base64::Engine as _;

@@ -449,7 +449,8 @@ async fn many_resources_come_back_byte_for_byte() {
     assert_eq!(told.resources, report.changes.len());
 }
 
-/// The answer is made while it is sent: no piece of it is much larger than the largest declaration, however much there is.
+/// The answer is made while it is sent: no piece of it is much larger than the largest declaration, however much there
+/// is.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "make scale says how many")]
 async fn the_configuration_is_answered_in_pieces_that_do_not_grow_with_it() {

@@ -77,7 +77,8 @@ async fn a_workspace_is_shown_with_a_thousand_members_at_most() {
     assert_eq!((&listed["total"], listed["data"].as_array().map(Vec::len)), (&json!(1_005), Some(5)));
 }
 
-/// Everything that the Admin API shows, with names in the place of ids and no times: what one gateway cannot know of another.
+/// Everything that the Admin API shows, with names in the place of ids and no times: what one gateway cannot know of
+/// another.
 async fn shown(house: &House) -> BTreeMap<String, Value> {
     let admin = house.as_admin();
     let mut ids: HashMap<String, String> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Deployments on the Admin API: what is refused, and how their nodes are told of. Whom nodes serve is tested with the whole
-//! program.
+//! Deployments on the Admin API: what is refused, and how their nodes are told of. Whom nodes serve is tested with the
+//! whole program.
 
 use crate::harness::{House, now};
 use gateway_domain::node::Node;

@@ -1,5 +1,5 @@
-//! Every answer that a test gets is held to the description of the API: a status that it tells, and a body of the schema
-//! that it gives, with no field beyond. So a client made from the description reads what is sent.
+//! Every answer that a test gets is held to the description of the API: a status that it tells, and a body of the
+//! schema that it gives, with no field beyond. So a client made from the description reads what is sent.
 
 use crate::harness::{Answer, House};
 use axum::body::Body;

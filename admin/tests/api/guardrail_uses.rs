@@ -1,4 +1,5 @@
-//! Who names saved guardrails: configs, the defaults of workspaces and of the organisation; and who is excluded from those.
+//! Who names saved guardrails: configs, the defaults of workspaces and of the organisation; and who is excluded from
+//! those.
 
 use crate::guardrails::save;
 use crate::harness::{House, list, text};

@@ -1,4 +1,5 @@
-//! Saved guardrails: forms of answers, versions, levels with their scopes, secrets, bounds, and what the data plane finds.
+//! Saved guardrails: forms of answers, versions, levels with their scopes, secrets, bounds, and what the data plane
+//! finds.
 
 use crate::harness::{House, SERVICE, list, merge, text};
 use gateway_domain::resource::AuditQuery;

@@ -1,5 +1,5 @@
-//! OAuth clients that admins make, on the Admin API: what is refused, and how many there may be. What they open is tested with the whole
-//! program.
+//! OAuth clients that admins make, on the Admin API: what is refused, and how many there may be. What they open is
+//! tested with the whole program.
 
 use crate::harness::{House, text};
 use gateway_domain::resource::oauth_client::MadeClient;

@@ -1,5 +1,5 @@
-//! Organisations that are made over the API: what they begin with, who may make them, how they end, and that each is alone in
-//! the world, whatever its keys ask for.
+//! Organisations that are made over the API: what they begin with, who may make them, how they end, and that each is
+//! alone in the world, whatever its keys ask for.
 
 use crate::access::{Things, call, guarded, is_everybodys};
 use crate::harness::{ADMIN, Answer, House, text};

@@ -1,5 +1,5 @@
-//! Prompts and partials that workspaces share with each other: who sees what, who may change it, and what becomes of what is
-//! taken away or forked.
+//! Prompts and partials that workspaces share with each other: who sees what, who may change it, and what becomes of
+//! what is taken away or forked.
 
 use crate::harness::{House, list, text};
 use serde_json::{Value, json};

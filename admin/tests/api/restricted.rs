@@ -1,4 +1,5 @@
-//! Fields of logs that are kept: not shown, not summed, not asked by, not exported; and whoever holds an Admin key sees on.
+//! Fields of logs that are kept: not shown, not summed, not asked by, not exported; and whoever holds an Admin key sees
+//! on.
 
 use crate::harness::{House, now, text};
 use crate::logs::record;

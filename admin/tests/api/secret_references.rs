@@ -1,5 +1,5 @@
-//! References to secrets of managers on the Admin API: what is refused, what is masked, what stays. What managers are asked
-//! is tested with the whole program.
+//! References to secrets of managers on the Admin API: what is refused, what is masked, what stays. What managers are
+//! asked is tested with the whole program.
 
 use crate::harness::{House, text};
 use gateway_domain::secret_source::SecretOpenings;

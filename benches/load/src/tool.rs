@@ -1,5 +1,5 @@
-//! The upstream as an MCP server of one tool, for calls that come one by one and by themselves (2026-07-28): it says what it
-//! offers, and answers each call with the same text.
+//! The upstream as an MCP server of one tool, for calls that come one by one and by themselves (2026-07-28): it says
+//! what it offers, and answers each call with the same text.
 
 use memchr::memmem;
 

@@ -1,5 +1,5 @@
-//! Fills a log store with records as a busy gateway leaves them over many days, by the very code that ships them, and tells
-//! how fast it went. What the records say is made from their number alone: two stores filled alike hold the same.
+//! Fills a log store with records as a busy gateway leaves them over many days, by the very code that ships them, and
+//! tells how fast it went. What the records say is made from their number alone: two stores filled alike hold the same.
 
 #![expect(clippy::print_stdout, reason = "the figures are what the program is for")]
 

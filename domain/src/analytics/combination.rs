@@ -94,8 +94,8 @@ impl Combination {
         }
     }
 
-    /// Names its row within the span that begins at `start`. Two programs that name one differently have two rows of it,
-    /// whose sums are those of both.
+    /// Names its row within the span that begins at `start`. Two programs that name one differently have two rows of
+    /// it, whose sums are those of both.
     pub fn id(&self, grain: i64, start: i64) -> Uuid {
         let mut hash = Sha256::new();
         for number in [grain, start, i64::from(self.status), self.cut.0] {

@@ -1,6 +1,6 @@
 //! Quantiles of many numbers in little room, by the idea of `DDSketch` (Masson, Rim, Lee: "DDSketch: A Fast and
-//! Fully-Mergeable Quantile Sketch", VLDB 2019): numbers are counted in bins that grow by a constant factor, so that any
-//! quantile is within 1 % of a number that is there. Two sketches are merged by adding their counts, in any order.
+//! Fully-Mergeable Quantile Sketch", VLDB 2019): numbers are counted in bins that grow by a constant factor, so that
+//! any quantile is within 1 % of a number that is there. Two sketches are merged by adding their counts, in any order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! The quick way through a body: one look over JSON that is spelled as clients nearly always spell it, by its bytes. It
-//! accepts nothing that the thorough way refuses, and finds the same; whatever is odd (an escape in a name, a value that
-//! breaks a rule, text that is no JSON) is `None`, and left to the thorough way, which words what is wrong.
+//! accepts nothing that the thorough way refuses, and finds the same; whatever is odd (an escape in a name, a value
+//! that breaks a rule, text that is no JSON) is `None`, and left to the thorough way, which words what is wrong.
 
 use super::rules::{self, FieldRule, FieldShape};
 use super::{Peek, includes_usage};
@@ -277,8 +277,8 @@ impl<'b> BodyScan<'b> {
     }
 }
 
-/// Bytes of an escape behind its backslash. Halves of surrogate pairs pass, as they do the thorough way, where nobody reads
-/// the string.
+/// Bytes of an escape behind its backslash. Halves of surrogate pairs pass, as they do the thorough way, where nobody
+/// reads the string.
 fn escape(rest: &[u8]) -> Option<usize> {
     match rest.first()? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(1),

@@ -63,8 +63,8 @@ pub(super) fn url(family: &str, settings: &CloudSettings) -> Option<Result<Strin
 }
 
 /// What Snowflake is to be told of a token: what its form says it is
-/// (<https://docs.snowflake.com/en/developer-guide/snowflake-rest-api/authentication>). Both its own key pairs and programmatic
-/// tokens are JSON Web Tokens or look like none; the first tell their key's fingerprint as their issuer.
+/// (<https://docs.snowflake.com/en/developer-guide/snowflake-rest-api/authentication>). Both its own key pairs and
+/// programmatic tokens are JSON Web Tokens or look like none; the first tell their key's fingerprint as their issuer.
 pub fn snowflake_token_type(token: &str) -> &'static str {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,5 +1,5 @@
-//! What a compilation has found so far: the parts of the tree, the problems with their places, and what all of it costs.
-//! The files beside it read one area of the document each, and put down here what they find.
+//! What a compilation has found so far: the parts of the tree, the problems with their places, and what all of it
+//! costs. The files beside it read one area of the document each, and put down here what they find.
 
 use super::cost::{Cost, PROBLEMS, Spent, start};
 use super::hooks::HookSet;

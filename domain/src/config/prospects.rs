@@ -1,5 +1,5 @@
-//! All targets that a request may come to, with the chance of each and why: for whoever asks what would become of a request.
-//! It goes by what plans go by, but draws nothing and remembers nothing.
+//! All targets that a request may come to, with the chance of each and why: for whoever asks what would become of a
+//! request. It goes by what plans go by, but draws nothing and remembers nothing.
 
 use super::plan::{Asks, Draw, NoTarget, Now};
 use crate::config::query::Effort;

@@ -1,5 +1,5 @@
-//! Changes single texts of a JSON body by where they stand, and leaves every other byte as it is. Takes no tree apart and
-//! no memory but what it changes; what is no JSON stays as it came.
+//! Changes single texts of a JSON body by where they stand, and leaves every other byte as it is. Takes no tree apart
+//! and no memory but what it changes; what is no JSON stays as it came.
 
 /// Deeper bodies are left as they are.
 const DEEPEST: usize = 64;
@@ -29,8 +29,8 @@ struct Level<'a> {
     is_foreign: bool,
 }
 
-/// The body with other texts wherever `change` gives one; `None`: nothing changed. Texts and names with escapes in them are
-/// passed over, as no id has any.
+/// The body with other texts wherever `change` gives one; `None`: nothing changed. Texts and names with escapes in them
+/// are passed over, as no id has any.
 pub fn rewrite(json: &[u8], mut change: impl FnMut(&IdPlace<'_>, &str) -> Option<String>) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let (mut copied, mut at) = (0, 0);

@@ -1,5 +1,5 @@
-//! Lists of all that a provider keeps of a kind, which show what every workspace has there that shares the credential: which
-//! of them can be shown in part, and which objects of an answer would stand in one.
+//! Lists of all that a provider keeps of a kind, which show what every workspace has there that shares the credential:
+//! which of them can be shown in part, and which objects of an answer would stand in one.
 
 use super::{IdPlace, is_made_file, kind_of};
 
@@ -9,8 +9,8 @@ const READ: &[&str] = &["/files", "/batches", "/fine_tuning/jobs", "/vector_stor
 /// What ids begin with that stand in such lists.
 const LISTED: &[&str] = &["file-", "file_", "batch_", "ftjob-", "vs_", "cntr_", "asst_"];
 
-/// The fields of an answer that name what a provider made beside what was asked for: results of a batch or a job, files and
-/// containers of a run, stores of a thread.
+/// The fields of an answer that name what a provider made beside what was asked for: results of a batch or a job, files
+/// and containers of a run, stores of a thread.
 const MADE_BESIDE: &[&str] = &[
     "output_file_id",
     "error_file_id",
@@ -36,8 +36,8 @@ pub fn listed_in_path(tail: &str) -> Option<&str> {
     (!id.is_empty() && !id.contains('/')).then_some(id)
 }
 
-/// Whether a list would show the object that an answer names here; `makes`: the answer tells of one that was made just now;
-/// `posts`: the call changed something.
+/// Whether a list would show the object that an answer names here; `makes`: the answer tells of one that was made just
+/// now; `posts`: the call changed something.
 pub fn is_listed(place: &IdPlace<'_>, text: &str, makes: bool, posts: bool) -> bool {
     // What lies in a cloud's storage is kept apart by its folder.
     if text.contains("://") {

@@ -1,5 +1,5 @@
-//! A template's source as a tree that borrows from it. A tag that stands alone on its line takes the line with it, as the
-//! specification of Mustache says.
+//! A template's source as a tree that borrows from it. A tag that stands alone on its line takes the line with it, as
+//! the specification of Mustache says.
 
 use super::{BadTemplate, broken};
 
@@ -130,8 +130,8 @@ fn changed(told: &str) -> Result<Delimiters<'_>, BadTemplate> {
     }
 }
 
-/// The whole line of a tag that stands alone on it. `at`: where the text before the tag begins, which a tag before it on
-/// the same line has moved.
+/// The whole line of a tag that stands alone on it. `at`: where the text before the tag begins, which a tag before it
+/// on the same line has moved.
 fn line_of(source: &str, tag: &FoundTag<'_>, at: usize) -> Option<(usize, usize)> {
     let blank = |text: &str| text.bytes().all(|b| matches!(b, b' ' | b'\t'));
     let start = source[..tag.from].rfind('\n').map_or(0, |place| place + 1);

@@ -54,7 +54,8 @@ pub enum BlobError {
     /// Which bound would be exceeded, as the rest of a sentence.
     #[error("{0}")]
     TooMuch(&'static str),
-    /// Neither the end of what was written nor the beginning of one of its pieces, or a piece that is empty or too long.
+    /// Neither the end of what was written nor the beginning of one of its pieces, or a piece that is empty or too
+    /// long.
     #[error("no piece of this length begins there")]
     Misplaced,
     #[error(transparent)]

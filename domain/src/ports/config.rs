@@ -1,5 +1,5 @@
-//! Stored resources: written by admins one batch at a time, read whole into the snapshot that requests go by, and listed
-//! for admins with what they were before.
+//! Stored resources: written by admins one batch at a time, read whole into the snapshot that requests go by, and
+//! listed for admins with what they were before.
 
 use super::{AnswerMark, Fut, StoreError};
 use crate::id::{OrgId, WorkspaceId};

@@ -1,4 +1,5 @@
-//! A credential tried against its provider with one cheap call: asked by the Admin API, made by whoever calls providers.
+//! A credential tried against its provider with one cheap call: asked by the Admin API, made by whoever calls
+//! providers.
 
 use super::Fut;
 use crate::cloud::Grant;

@@ -1,7 +1,7 @@
-//! Work that outlives the request that asked for it: rows with a due time, each run by one node at a time under a lease.
-//! A node that dies loses its lease by time, and another goes on from what was noted last. Nothing here says what a job
-//! does; times are the backend's own, since clocks of nodes differ. Rows are not sealed: what is secret lies elsewhere, or
-//! is sealed by whoever makes the job.
+//! Work that outlives the request that asked for it: rows with a due time, each run by one node at a time under a
+//! lease. A node that dies loses its lease by time, and another goes on from what was noted last. Nothing here says
+//! what a job does; times are the backend's own, since clocks of nodes differ. Rows are not sealed: what is secret lies
+//! elsewhere, or is sealed by whoever makes the job.
 
 use super::{Fut, StoreError};
 use crate::id::OrgId;
@@ -174,8 +174,8 @@ pub struct JobBacklog {
 
 pub trait Jobs: Send + Sync {
     fn enqueue<'a>(&'a self, job: &'a NewJob) -> Fut<'a, Result<Enqueued, StoreError>>;
-    /// Makes one that runs at once, by whoever makes it: nobody else is given it before its lease ends. `None`: it is known
-    /// already, or there are as many as there may be.
+    /// Makes one that runs at once, by whoever makes it: nobody else is given it before its lease ends. `None`: it is
+    /// known already, or there are as many as there may be.
     fn begin_job<'a>(&'a self, job: &'a NewJob, lease: Duration) -> Fut<'a, Result<Option<JobLease>, StoreError>>;
     /// The one that has been due for longest, of these kinds; also one whose lease ran out. It is the taker's for so
     /// long. One that ran out of tries by losing its nodes has failed, and is not given again.

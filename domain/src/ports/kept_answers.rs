@@ -1,5 +1,5 @@
-//! Writes that a client may send once more: each leaves a mark, and what it was answered is kept with it for a day, so that
-//! whoever sends it again is told what the first was told.
+//! Writes that a client may send once more: each leaves a mark, and what it was answered is kept with it for a day, so
+//! that whoever sends it again is told what the first was told.
 
 use super::{Fut, StoreError};
 use crate::id::OrgId;
@@ -22,8 +22,8 @@ pub struct AnswerMark {
 }
 
 pub trait KeptAnswers: Send + Sync {
-    /// Leaves a mark by itself; false where one stands already. A mark of a change of the configuration goes with it, in
-    /// its [`super::Batch`].
+    /// Leaves a mark by itself; false where one stands already. A mark of a change of the configuration goes with it,
+    /// in its [`super::Batch`].
     fn mark<'a>(&'a self, mark: &'a AnswerMark) -> Fut<'a, Result<bool, StoreError>>;
     /// What stands since `since`.
     fn kept_answer<'a>(&'a self, id: &'a str, since: Timestamp) -> Fut<'a, Result<Option<AnswerMark>, StoreError>>;

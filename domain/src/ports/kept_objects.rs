@@ -21,7 +21,8 @@ pub struct KeptObject {
 }
 
 pub trait KeptObjects: Send + Sync {
-    /// Notes them; one that is noted stays as it is. Of each workspace the newest `most` stay; how many older ones went.
+    /// Notes them; one that is noted stays as it is. Of each workspace the newest `most` stay; how many older ones
+    /// went.
     fn note_kept<'a>(&'a self, objects: &'a [KeptObject], most: u32) -> Fut<'a, Result<u64, StoreError>>;
     /// Those of the marks, at most [`MOST_KEPT_ASKED`], that are noted for the workspace.
     fn kept_among<'a>(&'a self, workspace: WorkspaceId, marks: &'a [Uuid]) -> Fut<'a, Result<Vec<Uuid>, StoreError>>;

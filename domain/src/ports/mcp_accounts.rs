@@ -1,5 +1,5 @@
-//! Accounts of people at MCP servers: with what the gateway calls a server in somebody's name. They have a table of their own and
-//! are no part of the configuration, since they change whenever a token is renewed.
+//! Accounts of people at MCP servers: with what the gateway calls a server in somebody's name. They have a table of
+//! their own and are no part of the configuration, since they change whenever a token is renewed.
 
 use super::{Fut, StoreError};
 use crate::Timestamp;

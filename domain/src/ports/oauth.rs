@@ -1,5 +1,6 @@
-//! What the gateway's own authorisation server must know on every node at once, beside the grants themselves: which codes were
-//! spent, which refresh token of a grant is the newest, and which clients have registered. Tokens and codes are in none of it.
+//! What the gateway's own authorisation server must know on every node at once, beside the grants themselves: which
+//! codes were spent, which refresh token of a grant is the newest, and which clients have registered. Tokens and codes
+//! are in none of it.
 
 use super::{Fut, StoreError};
 use crate::id::{GrantId, OrgId};

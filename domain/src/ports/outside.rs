@@ -1,5 +1,5 @@
-//! One HTTP call to an address that somebody else named: an admin, a tenant, a check. Whoever makes it holds the address
-//! to the rules of custom hosts, when it is read and when it is dialled.
+//! One HTTP call to an address that somebody else named: an admin, a tenant, a check. Whoever makes it holds the
+//! address to the rules of custom hosts, when it is read and when it is dialled.
 
 use super::Fut;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! Objects that the gateway itself keeps for a workspace: files, batches. What they hold are blobs; here is what is told of
-//! them, as text that the backend does not read. What is secret does not belong there.
+//! Objects that the gateway itself keeps for a workspace: files, batches. What they hold are blobs; here is what is
+//! told of them, as text that the backend does not read. What is secret does not belong there.
 
 use super::{Fut, StoreError};
 use crate::id::{OrgId, WorkspaceId};

@@ -1,4 +1,5 @@
-//! Records of calls: kept by a log store, a port for each who asks it, and counted by a ledger in the order of the journal.
+//! Records of calls: kept by a log store, a port for each who asks it, and counted by a ledger in the order of the
+//! journal.
 
 use super::{Fut, StoreError};
 use crate::analytics::{SumQuery, SumsFound};

@@ -5,8 +5,8 @@ use crate::money::{NanoUsd, PicoRate};
 use crate::time::Timestamp;
 use crate::usage::{ServiceTier, Usage};
 
-/// What `usage` of a call that began `at` costs: an exact sum, rounded half up to nanodollars once. A provider that tells
-/// what it charged is believed before any list, but not before what an admin set.
+/// What `usage` of a call that began `at` costs: an exact sum, rounded half up to nanodollars once. A provider that
+/// tells what it charged is believed before any list, but not before what an admin set.
 pub fn price(usage: &Usage, card: Option<&PriceCard>, at: Timestamp) -> Option<NanoUsd> {
     let own = card.is_some_and(|c| c.is_set || c.factors.is_some());
     if let Some(told) = usage.detail.told.filter(|_| !own) {

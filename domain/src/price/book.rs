@@ -1,5 +1,5 @@
-//! The prices that everybody pays, and what else is public of models: the rows of `data/prices.json`. Read when they are
-//! first asked for; nothing of it is on the way of a request before that.
+//! The prices that everybody pays, and what else is public of models: the rows of `data/prices.json`. Read when they
+//! are first asked for; nothing of it is on the way of a request before that.
 
 use super::card::PriceCard;
 use super::names;

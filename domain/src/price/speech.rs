@@ -1,13 +1,13 @@
-//! Speech whose provider told nothing of what it used: counted by what was to be said and by how long the sound is, in the
-//! unit that the model is billed by.
+//! Speech whose provider told nothing of what it used: counted by what was to be said and by how long the sound is, in
+//! the unit that the model is billed by.
 
 use super::{PriceCard, PriceClass};
 use crate::usage::{Usage, UsageDetail};
 
 /// Characters of text that make a token, as a rule of thumb.
 const CHARACTERS_A_TOKEN: u64 = 4;
-/// Tokens of sound are told by Google as 25 a second (<https://ai.google.dev/gemini-api/docs/audio>); OpenAI's prices by
-/// the minute come to 21.
+/// Tokens of sound are told by Google as 25 a second (<https://ai.google.dev/gemini-api/docs/audio>); OpenAI's prices
+/// by the minute come to 21.
 const MILLIS_A_TOKEN: u64 = 40;
 
 /// What is known of speech that was made.
@@ -20,7 +20,8 @@ pub struct UntoldSpeech {
 }
 
 impl UntoldSpeech {
-    /// An estimate that `card` has rates for. Where nothing is known of prices, all that is known of the speech is told.
+    /// An estimate that `card` has rates for. Where nothing is known of prices, all that is known of the speech is
+    /// told.
     pub fn usage(self, card: Option<&PriceCard>) -> Usage {
         let Self { characters, millis } = self;
         let bills = |class| card.is_some_and(|card| card.rate(class).is_some());

@@ -1,5 +1,5 @@
-//! A place in the list of records, newest first: between a record and the next older one. It stays where it is while newer
-//! records come, so that pages behind one another repeat and skip none.
+//! A place in the list of records, newest first: between a record and the next older one. It stays where it is while
+//! newer records come, so that pages behind one another repeat and skip none.
 
 use crate::time::Timestamp;
 use std::fmt;

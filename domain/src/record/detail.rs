@@ -1,5 +1,5 @@
-//! What records have that is not the same for all of them: a call of a model, a call of a tool or an agent, and a batch that
-//! is over have nothing in common here. Which of them a record is follows from its operation.
+//! What records have that is not the same for all of them: a call of a model, a call of a tool or an agent, and a batch
+//! that is over have nothing in common here. Which of them a record is follows from its operation.
 
 use super::{CacheStatus, LogRecord, RealtimeNote, RecordedPrompt};
 use crate::money::NanoUsd;
@@ -100,8 +100,8 @@ impl Default for LlmDetail {
     }
 }
 
-/// What a call of a tool or an agent has beside its record's envelope, where the server stands in place of a managed provider
-/// and the tool in place of a model.
+/// What a call of a tool or an agent has beside its record's envelope, where the server stands in place of a managed
+/// provider and the tool in place of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolDetail {
@@ -146,8 +146,8 @@ impl Detail {
     }
 }
 
-/// What was done, and what only records of its kind tell of it. The two cannot be set apart from each other, so that no record
-/// has the name of one kind and the detail of another.
+/// What was done, and what only records of its kind tell of it. The two cannot be set apart from each other, so that no
+/// record has the name of one kind and the detail of another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedOperation {
     name: &'static str,

@@ -1,5 +1,5 @@
-//! What a record of a realtime session tells beside what every record does: of the session as a whole, or of one response or
-//! transcript in it. All of them share the session's trace id.
+//! What a record of a realtime session tells beside what every record does: of the session as a whole, or of one
+//! response or transcript in it. All of them share the session's trace id.
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;

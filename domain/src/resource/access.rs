@@ -1,12 +1,12 @@
-//! Who may use what an integration leads to: workspaces, the people of one, and what of it is switched off for everybody.
-//! The same of MCP servers and of agents; knows no protocol.
+//! Who may use what an integration leads to: workspaces, the people of one, and what of it is switched off for
+//! everybody. The same of MCP servers and of agents; knows no protocol.
 
 use crate::id::{UserId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is switched off, or on again, by kind (`tool`, `prompt`, `resource`, `skill`) and name; everything else is as its
-/// reader takes it to be, which is on.
+/// What is switched off, or on again, by kind (`tool`, `prompt`, `resource`, `skill`) and name; everything else is as
+/// its reader takes it to be, which is on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Switches(pub BTreeMap<String, BTreeMap<String, bool>>);

@@ -92,7 +92,8 @@ pub struct CardInterface {
     pub version: String,
 }
 
-/// The endpoints of a card in the order of its author's preference; what is neither JSON-RPC nor HTTP with JSON is left out.
+/// The endpoints of a card in the order of its author's preference; what is neither JSON-RPC nor HTTP with JSON is left
+/// out.
 pub fn interfaces(card: &Value) -> Vec<CardInterface> {
     let mut all = Vec::new();
     let mut add = |url: &Value, binding: &str, version: &str| {

@@ -1,5 +1,5 @@
-//! Alert rules: what has to be so for somebody to hear of it, and by which ways. A rule is about a workspace or about the
-//! whole organisation. When a rule is looked at, and what it finds, is known elsewhere.
+//! Alert rules: what has to be so for somebody to hear of it, and by which ways. A rule is about a workspace or about
+//! the whole organisation. When a rule is looked at, and what it finds, is known elsewhere.
 
 use super::Invalid;
 use crate::secret::MASK;
@@ -109,8 +109,8 @@ impl AlertFilters {
     }
 }
 
-/// A way by which a message leaves. What is secret of it is sealed: the whole address of a Slack hook, since whoever knows
-/// it may write there, and the headers of a webhook.
+/// A way by which a message leaves. What is secret of it is sealed: the whole address of a Slack hook, since whoever
+/// knows it may write there, and the headers of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum AlertChannel {

@@ -1,5 +1,5 @@
-//! A deployment: a set of nodes under one name, and the workspaces that they serve. Which nodes those are is said by the
-//! nodes themselves, when they are started.
+//! A deployment: a set of nodes under one name, and the workspaces that they serve. Which nodes those are is said by
+//! the nodes themselves, when they are started.
 
 use crate::id::WorkspaceId;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! The numbered states of a prompt or a partial: one is in force under its bare name, the newest is `latest`, and labels
-//! point at some. A document keeps those that requests may name; the history has all of them.
+//! The numbered states of a prompt or a partial: one is in force under its bare name, the newest is `latest`, and
+//! labels point at some. A document keeps those that requests may name; the history has all of them.
 
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -36,8 +36,8 @@ pub struct McpIntegration {
 }
 
 impl McpIntegration {
-    /// Takes in what the server told just now. `first`: whoever saves it sees all of that, so that nothing of it is new.
-    /// Which tools are no longer what was accepted is the answer.
+    /// Takes in what the server told just now. `first`: whoever saves it sees all of that, so that nothing of it is
+    /// new. Which tools are no longer what was accepted is the answer.
     pub fn learn(&mut self, told: McpSync, first: bool) -> BTreeSet<String> {
         if self.new_capabilities == NewCapabilities::Disabled && !first {
             self.switch_off_new(&told);
@@ -46,8 +46,8 @@ impl McpIntegration {
         self.pin()
     }
 
-    /// Takes in who a server is that said no more than that, and why; what it offered before stays. True: something is other than
-    /// before.
+    /// Takes in who a server is that said no more than that, and why; what it offered before stays. True: something is
+    /// other than before.
     pub fn meet(&mut self, opened: Option<McpSync>, why: String) -> bool {
         let known = &mut self.sync;
         let before = known.clone();

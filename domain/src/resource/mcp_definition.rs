@@ -1,5 +1,5 @@
-//! What an MCP server says that its tools are, and what of it somebody has accepted: a tool that describes itself anew is
-//! another tool, whatever it is called. Knows no protocol beyond the members of an item.
+//! What an MCP server says that its tools are, and what of it somebody has accepted: a tool that describes itself anew
+//! is another tool, whatever it is called. Knows no protocol beyond the members of an item.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,8 +20,8 @@ pub enum NewCapabilities {
     Disabled,
 }
 
-/// The definitions that were accepted, by the name of the tool. One that was taken away and comes back is held to what it
-/// was.
+/// The definitions that were accepted, by the name of the tool. One that was taken away and comes back is held to what
+/// it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AcceptedTools(pub BTreeMap<String, String>);

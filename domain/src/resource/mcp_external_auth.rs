@@ -1,4 +1,5 @@
-//! People sign in for one MCP server at an issuer of its own, in place of the gateway: who that is, and what tokens of it must say.
+//! People sign in for one MCP server at an issuer of its own, in place of the gateway: who that is, and what tokens of
+//! it must say.
 
 use regex_automata::meta::{self, Regex};
 use serde::{Deserialize, Serialize};

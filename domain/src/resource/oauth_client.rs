@@ -1,5 +1,6 @@
-//! A client of the gateway's own authorisation server that an admin made: where it may send people back to, what it may ask for, and the
-//! secret that it proves itself with, if it has one. Clients that register by themselves are none of these.
+//! A client of the gateway's own authorisation server that an admin made: where it may send people back to, what it may
+//! ask for, and the secret that it proves itself with, if it has one. Clients that register by themselves are none of
+//! these.
 
 use crate::keys::KeyHash;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! Where something outside is that the gateway calls for its callers, an MCP server or an agent, and as whom it is called.
+//! Where something outside is that the gateway calls for its callers, an MCP server or an agent, and as whom it is
+//! called.
 
 use super::mcp_external_auth::{JwtValidation, McpExternalAuth};
 use super::mcp_pricing::McpPricing;

@@ -117,7 +117,8 @@ impl Invite {
     }
 }
 
-/// An address as it is compared and stored: in lower case. The gateway sends no mail, so the form is all that is checked.
+/// An address as it is compared and stored: in lower case. The gateway sends no mail, so the form is all that is
+/// checked.
 pub fn email(field: &str, text: &str) -> Result<String, Invalid> {
     let text = text.trim().to_lowercase();
     let parts = text.split_once('@').filter(|(local, domain)| {

@@ -1,5 +1,6 @@
-//! What a directory outside tells of an organisation's people (SCIM, RFC 7643): attributes of a user that the gateway keeps
-//! without going by them, groups, and which role members of a group have in a workspace. The protocol is not known here.
+//! What a directory outside tells of an organisation's people (SCIM, RFC 7643): attributes of a user that the gateway
+//! keeps without going by them, groups, and which role members of a group have in a workspace. The protocol is not
+//! known here.
 
 use super::person::WorkspaceRole;
 use crate::id::{UserId, WorkspaceId};

@@ -1,5 +1,5 @@
-//! How people of an organisation sign in: at which OpenID provider, as which client, and what its claims make of somebody.
-//! Fetches nothing and checks no token.
+//! How people of an organisation sign in: at which OpenID provider, as which client, and what its claims make of
+//! somebody. Fetches nothing and checks no token.
 
 use super::person::{OrgRole, WorkspaceRole};
 use crate::id::WorkspaceId;

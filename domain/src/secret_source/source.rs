@@ -203,8 +203,9 @@ fn aws(given: &SourceFields<'_>) -> Result<SecretSource, Invalid> {
     Ok(SecretSource::Aws { grant: Arc::new(grant), region, id: given.path.to_owned() })
 }
 
-/// What tokens of a vault are for (<https://learn.microsoft.com/azure/key-vault/general/authentication-requests-and-responses>):
-/// each of Azure's clouds has a name of its own.
+/// What tokens of a vault are for
+/// (<https://learn.microsoft.com/azure/key-vault/general/authentication-requests-and-responses>): each of Azure's
+/// clouds has a name of its own.
 fn audience(vault: &str) -> &'static str {
     let host = vault.split_once("://").map_or(vault, |(_, rest)| rest);
     let host = host.split(['/', ':']).next().unwrap_or(host);

@@ -1,6 +1,6 @@
-//! Integrations, of providers, of MCP servers and of agents, that are filled from secrets of managers: which they are, what fills them as things stand, and how they
-//! are made anew when a value changes. A value that is not there, or does not fit, is told by its reference and never by
-//! itself.
+//! Integrations, of providers, of MCP servers and of agents, that are filled from secrets of managers: which they are,
+//! what fills them as things stand, and how they are made anew when a value changes. A value that is not there, or does
+//! not fit, is told by its reference and never by itself.
 
 use super::{Build, Draft, RowProblem, SavedSecretReference, Snapshot, Upstream};
 use crate::cloud::CloudSettings;
@@ -150,7 +150,8 @@ impl Snapshot {
 }
 
 impl Draft {
-    /// Makes integrations anew whose references changed. `kept`: rather the state before than one that cannot be called.
+    /// Makes integrations anew whose references changed. `kept`: rather the state before than one that cannot be
+    /// called.
     pub(super) fn fill(&mut self, build: &Build<'_>, kept: bool) {
         let moved = std::mem::take(&mut self.moved);
         if moved.is_empty() {

@@ -114,7 +114,8 @@ pub(super) struct OwnQuery<'a> {
     pub(super) settings: &'a CloudSettings,
 }
 
-/// Whether what models cost with these settings is not what their names say alone: by the region, by what a deployment is.
+/// Whether what models cost with these settings is not what their names say alone: by the region, by what a deployment
+/// is.
 pub fn is_listed_apart(settings: &CloudSettings) -> bool {
     !region(settings).is_empty() || !settings.deployments().is_empty() || azure::model_behind(settings, None).is_some()
 }

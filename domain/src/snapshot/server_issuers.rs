@@ -1,5 +1,5 @@
-//! MCP servers whose people sign in at an issuer of the server's own: which there are at an address, which servers of several workspaces may
-//! share. Checks no token.
+//! MCP servers whose people sign in at an issuer of the server's own: which there are at an address, which servers of
+//! several workspaces may share. Checks no token.
 
 use super::{ManagedMcpServer, McpBehind, Snapshot, WorkspaceEntry};
 use crate::id::McpServerId;

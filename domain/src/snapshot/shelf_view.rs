@@ -1,5 +1,5 @@
-//! Prompts and partials as a workspace sees them: its own, then what others share with it. What such a thing asks for is looked
-//! for where it lies, so that it says the same to everybody.
+//! Prompts and partials as a workspace sees them: its own, then what others share with it. What such a thing asks for
+//! is looked for where it lies, so that it says the same to everybody.
 
 use super::{SavedPartial, SavedPrompt, Snapshot, WorkspaceEntry};
 use crate::id::WorkspaceId;

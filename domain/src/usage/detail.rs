@@ -1,5 +1,5 @@
-//! What tells apart, within the classes of usage, what is priced apart; and what is counted beside tokens. A count here is
-//! part of the class that its comment names, so sums of tokens do not change by it.
+//! What tells apart, within the classes of usage, what is priced apart; and what is counted beside tokens. A count here
+//! is part of the class that its comment names, so sums of tokens do not change by it.
 
 use crate::money::NanoUsd;
 use serde::{Deserialize, Serialize};
@@ -93,8 +93,8 @@ impl UsageDetail {
         }
     }
 
-    /// Both together. What one call has but once is as the later part tells it, and a price that is not known of one part is
-    /// not known of both.
+    /// Both together. What one call has but once is as the later part tells it, and a price that is not known of one
+    /// part is not known of both.
     #[must_use]
     pub fn plus(self, later: Self) -> Self {
         let both = |one: Option<NanoUsd>, other: Option<NanoUsd>| match (one, other) {

@@ -1,5 +1,5 @@
-//! Sets of characters: the classes of ECMAScript, computed whole, so that the engines see plain ranges and none of their
-//! own notions of letters, case and set operations comes in.
+//! Sets of characters: the classes of ECMAScript, computed whole, so that the engines see plain ranges and none of
+//! their own notions of letters, case and set operations comes in.
 
 use super::BadPattern;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};

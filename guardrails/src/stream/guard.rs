@@ -218,7 +218,8 @@ impl<E> Guard<E> {
         self.queue.push_back(BufferedEvent { event, pieces: HeldPieces::Many(held), calls });
     }
 
-    /// Judges the only text of an event. `None`: nothing waits, and it may leave at once as it is. Else it is to be queued.
+    /// Judges the only text of an event. `None`: nothing waits, and it may leave at once as it is. Else it is to be
+    /// queued.
     pub fn hear(&mut self, lane: LaneId, text: &str, now: Timestamp) -> Option<WaitingText> {
         let had_text = !text.is_empty();
         // Nothing leaves any more.

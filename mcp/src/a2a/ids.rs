@@ -1,5 +1,5 @@
-//! Where ids of tasks and contexts stand in messages of A2A, in the spellings of both versions and of proto3's JSON. What
-//! people and agents say (parts, metadata) is not looked into: an id there is a text like any other.
+//! Where ids of tasks and contexts stand in messages of A2A, in the spellings of both versions and of proto3's JSON.
+//! What people and agents say (parts, metadata) is not looked into: an id there is a text like any other.
 
 use crate::object::{RawObject, items};
 use serde_json::Value;
@@ -28,8 +28,8 @@ const INNER: &[&str] =
     &["task", "message", "status", "statusUpdate", "status_update", "artifactUpdate", "artifact_update"];
 const LISTS: &[&str] = &["history", "tasks", "configs"];
 
-/// `json` with other ids in the place of all that it holds. `None`: one of them leads nowhere. `own`: `id` of the object
-/// itself is a task's, as parameters have it.
+/// `json` with other ids in the place of all that it holds. `None`: one of them leads nowhere. `own`: `id` of the
+/// object itself is a task's, as parameters have it.
 pub fn each(json: &str, own: bool, visit: IdVisit<'_>) -> Option<String> {
     if json.trim_start().starts_with('[') {
         return list(json, visit);

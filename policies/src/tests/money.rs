@@ -14,7 +14,8 @@ const CENT: u64 = 10_000_000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A call that may use so many tokens, at a target where each costs so many cents; its clock was read a little before.
+    /// A call that may use so many tokens, at a target where each costs so many cents; its clock was read a little
+    /// before.
     Take {
         tokens: u64,
         cents: u64,

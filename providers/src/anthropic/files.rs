@@ -1,5 +1,5 @@
-//! Anthropic's files for clients of OpenAI's: the same routes, with objects of another shape. What is in a file passes as it
-//! is, and so does all of it for Anthropic's own clients.
+//! Anthropic's files for clients of OpenAI's: the same routes, with objects of another shape. What is in a file passes
+//! as it is, and so does all of it for Anthropic's own clients.
 
 use super::VERSION;
 use crate::adapter::{BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply};

@@ -1,7 +1,7 @@
 //! Embeddings through InvokeModel, in the form of who made the model: Amazon's Titan
-//! (<https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html>) takes one text a call,
-//! Cohere's models
-//! (<https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html>) take many.
+//! (<https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html>) takes one text a
+//! call, Cohere's models (<https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-embed.html>) take
+//! many.
 
 use super::refused;
 use crate::adapter::{Call, Failure, Reply};

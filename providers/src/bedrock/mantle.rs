@@ -1,5 +1,6 @@
-//! Bedrock's models by the APIs of those who made APIs: OpenAI's chat for all but Claude, Anthropic's Messages for Claude
-//! (<https://docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html>). Which one is the model's to say.
+//! Bedrock's models by the APIs of those who made APIs: OpenAI's chat for all but Claude, Anthropic's Messages for
+//! Claude (<https://docs.aws.amazon.com/bedrock/latest/userguide/bedrock-mantle.html>). Which one is the model's to
+//! say.
 
 use crate::adapter::{
     Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator, VENDOR_KEY,

@@ -1,5 +1,5 @@
-//! Anthropic's Messages for its models, through InvokeModel: the body as it came, but for the model, which stands in the
-//! path, and the version, which stands in the body
+//! Anthropic's Messages for its models, through InvokeModel: the body as it came, but for the model, which stands in
+//! the path, and the version, which stands in the body
 //! (<https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html>).
 
 use super::path;

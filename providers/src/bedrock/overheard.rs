@@ -1,5 +1,5 @@
-//! Bedrock's own API, passed through untouched: usage is read beside the bytes, of Converse and of models that answer as
-//! Anthropic's do.
+//! Bedrock's own API, passed through untouched: usage is read beside the bytes, of Converse and of models that answer
+//! as Anthropic's do.
 
 use super::stream::unwrap;
 use crate::adapter::{Call, Ending, Failure, Progress, Reply, StreamTranslator};

@@ -1,6 +1,6 @@
 //! Rerank of Bedrock's, at the address of its agents
-//! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_agent-runtime_Rerank.html>). No usage is told: what is billed
-//! is a search for each hundred documents.
+//! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_agent-runtime_Rerank.html>). No usage is told: what is
+//! billed is a search for each hundred documents.
 
 use super::refused;
 use crate::adapter::{Call, Failure, Reply};

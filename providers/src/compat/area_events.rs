@@ -1,6 +1,6 @@
-//! Streams of pictures, of speech and of transcripts: events of data alone that pass as they are and end with one that tells
-//! the usage, with no mark behind it. Where speech was asked for in events only to learn what it cost, its sound is taken out
-//! of them.
+//! Streams of pictures, of speech and of transcripts: events of data alone that pass as they are and end with one that
+//! tells the usage, with no mark behind it. Where speech was asked for in events only to learn what it cost, its sound
+//! is taken out of them.
 
 use super::reply::pictured;
 use super::{sound, vectors};
@@ -53,8 +53,9 @@ impl AreaEvent<'_> {
         }
     }
 
-    /// What a picture comes to of which a part was seen, should nobody tell: its tokens as OpenAI counts them for a square of
-    /// 1,024 (<https://developers.openai.com/api/docs/guides/image-generation>), and for others by their area.
+    /// What a picture comes to of which a part was seen, should nobody tell: its tokens as OpenAI counts them for a
+    /// square of 1,024 (<https://developers.openai.com/api/docs/guides/image-generation>), and for others by their
+    /// area.
     fn begun_picture(&self) -> Usage {
         let text = |text: &Option<JsonStr<'_>>| text.as_ref().map(|text| text.0.to_string()).unwrap_or_default();
         let of_square = match &*text(&self.quality) {

@@ -1,5 +1,5 @@
-//! MiniMax tells what went wrong in `base_resp` of an answer that is a 200, whole or streamed, and beside every answer that
-//! went well that nothing did. Its codes: <https://platform.minimax.io/docs/api-reference/errorcode>.
+//! MiniMax tells what went wrong in `base_resp` of an answer that is a 200, whole or streamed, and beside every answer
+//! that went well that nothing did. Its codes: <https://platform.minimax.io/docs/api-reference/errorcode>.
 
 use super::chunks::ChunkGrammar;
 use crate::adapter::{Call, Failure};

@@ -1,5 +1,5 @@
-//! What OpenAI's own models cannot do without, told before anybody is called. Of models of others nothing is asked: a server
-//! that speaks like OpenAI may have a voice of its own, or find its sound elsewhere than in a file.
+//! What OpenAI's own models cannot do without, told before anybody is called. Of models of others nothing is asked: a
+//! server that speaks like OpenAI may have a voice of its own, or find its sound elsewhere than in a file.
 //!
 //! Bounds are those of <https://platform.openai.com/docs/api-reference/images/createEdit> and of its neighbours.
 

@@ -1,6 +1,6 @@
-//! Pictures that a response's tool draws. What they use is told beside what the model of the response does: the tokens of all
-//! pictures together, and of each that comes as vectors what its own model took. Both are charged at the price of the models
-//! that drew them.
+//! Pictures that a response's tool draws. What they use is told beside what the model of the response does: the tokens
+//! of all pictures together, and of each that comes as vectors what its own model took. Both are charged at the price
+//! of the models that drew them.
 //!
 //! Names are those of <https://platform.openai.com/docs/api-reference/responses/object>.
 

@@ -72,7 +72,8 @@ fn used(slug: &str, response: &ResponsesObject<'_>, event: &[u8]) -> Option<Usag
     read::<DrawnEvent<'_>>(event).map_or(usage, |drawn| drawn.response.charged(slug, usage))
 }
 
-/// What an event of the Responses API says of its usage and its model, as it does on a socket too. `slug`: of the family.
+/// What an event of the Responses API says of its usage and its model, as it does on a socket too. `slug`: of the
+/// family.
 pub fn response_usage(slug: &str, event: &[u8]) -> (Option<Usage>, Option<String>) {
     let Some(response) = read::<ResponsesStreamEvent<'_>>(event).and_then(|told| told.response) else {
         return (None, None);

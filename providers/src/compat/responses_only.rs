@@ -1,5 +1,5 @@
-//! Models of OpenAI's that serve Responses and no chat (<https://platform.openai.com/docs/models>): clients of chat and of
-//! Messages are served by way of Responses.
+//! Models of OpenAI's that serve Responses and no chat (<https://platform.openai.com/docs/models>): clients of chat and
+//! of Messages are served by way of Responses.
 
 use super::CompatRow;
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};

@@ -1,5 +1,5 @@
-//! Sound at OpenAI-like providers: forms that go up as they came, what a transcription was of, and speech that is asked for
-//! in events so that it tells what it cost. The format that a client chose never hides what is billed.
+//! Sound at OpenAI-like providers: forms that go up as they came, what a transcription was of, and speech that is asked
+//! for in events so that it tells what it cost. The format that a client chose never hides what is billed.
 
 use super::CompatRow;
 use crate::adapter::{BodyPieces, Call, ProviderRequest, Reply};
@@ -118,8 +118,8 @@ struct SpeechWish<'a> {
     stream_format: Option<JsonStr<'a>>,
 }
 
-/// Speech of a model that bills tokens, which only its events tell: asked for so, and given to the client as the sound in
-/// them. OpenAI's older models have no events, and are billed by what they are asked to say.
+/// Speech of a model that bills tokens, which only its events tell: asked for so, and given to the client as the sound
+/// in them. OpenAI's older models have no events, and are billed by what they are asked to say.
 pub(crate) fn speaks_in_events(row: &CompatRow, call: &Call<'_>) -> bool {
     let knows = matches!(row.info.slug, "openai" | "azure-openai") && call.operation == Operation::Speech;
     knows

@@ -1,9 +1,9 @@
 //! A chat completion request of whatever the client sent: the one form that providers translate from.
 //!
 //! Beside OpenAI's fields the form has places for what chat lacks, kept only for providers that read them
-//! ([`ChatForm::Extended`]): `content_blocks` on messages of the assistant (thinking with its signature, redacted thinking),
-//! `extra_content.google.thought_signature` on tool calls, `cache_control` on messages, parts and tools, `is_error` on
-//! results, images and files in results, `file_url` on files, `thinking` and `top_k`.
+//! ([`ChatForm::Extended`]): `content_blocks` on messages of the assistant (thinking with its signature, redacted
+//! thinking), `extra_content.google.thought_signature` on tool calls, `cache_control` on messages, parts and tools,
+//! `is_error` on results, images and files in results, `file_url` on files, `thinking` and `top_k`.
 
 mod build;
 mod from_messages;

@@ -1,4 +1,5 @@
-//! What is made for `chatRequest` of Oracle's own chat: the form that most models share, and the one that Cohere's had before.
+//! What is made for `chatRequest` of Oracle's own chat: the form that most models share, and the one that Cohere's had
+//! before.
 
 mod cohere;
 mod generic;

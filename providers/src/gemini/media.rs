@@ -1,5 +1,6 @@
-//! Pictures, speech and transcripts by Gemini's one call, `generateContent`: what is asked for is told by the kinds of answer
-//! that are wanted (<https://ai.google.dev/gemini-api/docs/image-generation>, <https://ai.google.dev/gemini-api/docs/speech-generation>,
+//! Pictures, speech and transcripts by Gemini's one call, `generateContent`: what is asked for is told by the kinds of
+//! answer that are wanted (<https://ai.google.dev/gemini-api/docs/image-generation>,
+//! <https://ai.google.dev/gemini-api/docs/speech-generation>,
 //! <https://ai.google.dev/gemini-api/docs/audio>).
 
 mod hearing;

@@ -1,6 +1,6 @@
 //! Files at Fireworks AI are datasets of an account (<https://docs.fireworks.ai/api-reference/create-dataset>,
-//! `upload-dataset-files`, `get-dataset-download-endpoint`): one is made, then takes its file, and is read at addresses that
-//! are signed for a few minutes.
+//! `upload-dataset-files`, `get-dataset-download-endpoint`): one is made, then takes its file, and is read at addresses
+//! that are signed for a few minutes.
 
 use super::{KeptFiles, NewFile, ToldFile, call, form_of};
 use crate::native_batches::{BatchBody, BatchCall, BatchPlace, ReadAddresses};

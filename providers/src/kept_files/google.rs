@@ -1,5 +1,6 @@
-//! Files of the Gemini API (<https://ai.google.dev/api/files>): one goes up in one call with what is said about it, models are
-//! shown it by its address, and it is gone after two days. What was uploaded is not given back; what a batch made is.
+//! Files of the Gemini API (<https://ai.google.dev/api/files>): one goes up in one call with what is said about it,
+//! models are shown it by its address, and it is gone after two days. What was uploaded is not given back; what a batch
+//! made is.
 
 use super::{KeptFiles, NewFile, ToldFile, call, related_of};
 use crate::native_batches::{BatchBody, BatchCall, BatchPlace};

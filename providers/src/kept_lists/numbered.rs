@@ -1,5 +1,5 @@
-//! Pages of a list that have numbers, and say nothing of where one ends: a client goes on behind an object, which is looked for
-//! from the first page on, or from a place that is the number of a page.
+//! Pages of a list that have numbers, and say nothing of where one ends: a client goes on behind an object, which is
+//! looked for from the first page on, or from a place that is the number of a page.
 
 /// What a place in such a list is called that is no object's.
 const PAGE: &str = "page:";

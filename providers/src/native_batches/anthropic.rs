@@ -1,5 +1,6 @@
-//! Anthropic's Message Batches: the lines go up with the batch, each with its own model, and the results come in any order.
-//! A batch has no field for a name of the client's: of one that may have been made only its time and its size can be told.
+//! Anthropic's Message Batches: the lines go up with the batch, each with its own model, and the results come in any
+//! order. A batch has no field for a name of the client's: of one that may have been made only its time and its size
+//! can be told.
 
 use super::{
     BatchBody, BatchCall, LineEnd, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches,

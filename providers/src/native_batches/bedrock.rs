@@ -1,5 +1,5 @@
-//! Bedrock's model invocation jobs: lines go up as an object of S3, the job names the model of all of them, and what came of
-//! them stands in an object beside. A chat is written as Converse takes it, an embedding as its model does.
+//! Bedrock's model invocation jobs: lines go up as an object of S3, the job names the model of all of them, and what
+//! came of them stands in an object beside. A chat is written as Converse takes it, an embedding as its model does.
 
 use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, delete_at, get_at, is_printable, post_at, store_lines};

@@ -1,6 +1,6 @@
-//! Batch inference jobs of Fireworks AI (<https://docs.fireworks.ai/guides/batch-inference>): lines go up as a dataset of the
-//! account, the job names the model of all of them, and what came of them is another dataset, read at addresses that are
-//! signed for a few minutes. There is no cancelling: a job that is removed is gone, with all that it answered.
+//! Batch inference jobs of Fireworks AI (<https://docs.fireworks.ai/guides/batch-inference>): lines go up as a dataset
+//! of the account, the job names the model of all of them, and what came of them is another dataset, read at addresses
+//! that are signed for a few minutes. There is no cancelling: a job that is removed is gone, with all that it answered.
 
 use super::{BatchCall, BatchPlace, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, ReadAddresses, delete_at, get_at, post_at};

@@ -1,6 +1,6 @@
-//! Batches of Gemini's: one of a model, an operation that runs long. Requests go up as a file and answers come back as one,
-//! each with its key. Requests could go up with the batch as well, up to 20 MB: its answers come back in it then, and are
-//! read, as there may be such from before and from elsewhere.
+//! Batches of Gemini's: one of a model, an operation that runs long. Requests go up as a file and answers come back as
+//! one, each with its key. Requests could go up with the batch as well, up to 20 MB: its answers come back in it then,
+//! and are read, as there may be such from before and from elsewhere.
 
 use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, get, post};

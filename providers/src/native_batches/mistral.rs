@@ -1,5 +1,5 @@
-//! Mistral's batch jobs: lines go up as a file of custom ids and bodies, the job names the model of all of them, and its
-//! results are files whose lines are OpenAI's.
+//! Mistral's batch jobs: lines go up as a file of custom ids and bodies, the job names the model of all of them, and
+//! its results are files whose lines are OpenAI's.
 
 use super::openai::result_line;
 use super::{BatchBody, BatchCall, LinesForm, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};

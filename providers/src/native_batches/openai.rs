@@ -1,6 +1,6 @@
-//! Batches of families that serve OpenAI's own interface for them. Calls about these pass as they are; read here is what
-//! their answers tell, for what is counted. Words and shapes differ a little: Together writes states in capitals, puts a
-//! batch that it made into a `job`, and lists batches without anything around them.
+//! Batches of families that serve OpenAI's own interface for them. Calls about these pass as they are; read here is
+//! what their answers tell, for what is counted. Words and shapes differ a little: Together writes states in capitals,
+//! puts a batch that it made into a `job`, and lists batches without anything around them.
 //! <https://platform.openai.com/docs/api-reference/batch>, <https://docs.together.ai/reference/batch-create>.
 
 use super::{LineEnd, NativeLine, NativeStanding, NativeState, ToldBatches, get};

@@ -1,5 +1,5 @@
-//! Walks `tests/batches/<family>/`: what is asked of the provider for a batch, and what its answers tell. No case has code
-//! here. `UPDATE_GOLDEN=1` writes what is expected from what is.
+//! Walks `tests/batches/<family>/`: what is asked of the provider for a batch, and what its answers tell. No case has
+//! code here. `UPDATE_GOLDEN=1` writes what is expected from what is.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Batch prediction jobs of Vertex AI: lines go up as an object of Cloud Storage, the job names the model of all of them, and
-//! what came of them stands in objects below a folder that the job makes. Gemini's lines and Claude's differ.
+//! Batch prediction jobs of Vertex AI: lines go up as an object of Cloud Storage, the job names the model of all of
+//! them, and what came of them stands in objects below a folder that the job makes. Gemini's lines and Claude's differ.
 
 use super::{BatchCall, LineEnd, NativeBatches, NativeLine, NativeStanding, NativeState, ToldBatches};
 use super::{NewBatchAsk, NewLine, delete_at, get, get_at, is_printable, post, store_lines};

@@ -1,7 +1,7 @@
-//! xAI's batches: lines go up as a file of OpenAI's lines, each with its own model, and the batch is made of that file in one
-//! call. A batch has no word for how it stands but counts of its requests, and its results are told page by page. Requests
-//! can be added to a batch that is there as well; that is not done here, as nobody could say which were added already
-//! where an answer is lost.
+//! xAI's batches: lines go up as a file of OpenAI's lines, each with its own model, and the batch is made of that file
+//! in one call. A batch has no word for how it stands but counts of its requests, and its results are told page by
+//! page. Requests can be added to a batch that is there as well; that is not done here, as nobody could say which were
+//! added already where an answer is lost.
 
 mod results;
 

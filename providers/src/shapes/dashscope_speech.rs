@@ -1,6 +1,6 @@
 //! Speech of Alibaba's Qwen models, which is asked for in events: whole answers hold an address and no sound
-//! (<https://www.alibabacloud.com/help/en/model-studio/qwen-tts>). The events hold samples of 24 kHz and 16 bits, of which WAV
-//! is made by putting a head before them.
+//! (<https://www.alibabacloud.com/help/en/model-studio/qwen-tts>). The events hold samples of 24 kHz and 16 bits, of
+//! which WAV is made by putting a head before them.
 
 use super::object::Object;
 use super::{NativeShape, refused};

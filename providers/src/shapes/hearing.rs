@@ -1,5 +1,5 @@
-//! Transcripts of providers that have a call of their own for them: the client's form in their words, and what they heard in
-//! the format that it asked for. Subtitles are made by nobody here, and refused.
+//! Transcripts of providers that have a call of their own for them: the client's form in their words, and what they
+//! heard in the format that it asked for. Subtitles are made by nobody here, and refused.
 
 mod rows;
 

@@ -1,4 +1,5 @@
-//! Embeddings of Nomic's: `texts` with a task, vectors side by side (<https://docs.nomic.ai/reference/api/embed-text-v-1-embedding-text-post>).
+//! Embeddings of Nomic's: `texts` with a task, vectors side by side
+//! (<https://docs.nomic.ai/reference/api/embed-text-v-1-embedding-text-post>).
 
 use super::object::Object;
 use super::{NativeShape, refused};

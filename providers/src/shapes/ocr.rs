@@ -1,6 +1,7 @@
 //! Pages that are read: Mistral's request and answer, wherever its models are served
-//! (<https://docs.mistral.ai/api/endpoint/ocr>), and Cohere's parser in their place. What is billed is pages, at a rate of
-//! their own where their contents are told in a form of the client's. Documents are fetched by the provider, never here.
+//! (<https://docs.mistral.ai/api/endpoint/ocr>), and Cohere's parser in their place. What is billed is pages, at a rate
+//! of their own where their contents are told in a form of the client's. Documents are fetched by the provider, never
+//! here.
 
 use super::object::Object;
 use super::{NativeShape, refused};

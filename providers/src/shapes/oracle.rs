@@ -1,5 +1,6 @@
-//! Vectors and rerank of Oracle's own API (<https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference/20231130/>), which
-//! wants the compartment in the body and tells a shared model from an endpoint of one's own.
+//! Vectors and rerank of Oracle's own API
+//! (<https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference/20231130/>), which wants the compartment in
+//! the body and tells a shared model from an endpoint of one's own.
 
 use super::{NativeShape, RerankAsk, Scored, refused, render};
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};

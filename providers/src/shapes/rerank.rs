@@ -1,6 +1,6 @@
-//! Rerank: a query and documents in the words of each provider, and scores back in the form that the client reads: the one of
-//! OpenAI-like clients, or Cohere's where its own path was asked. Scores come highest first; `index` is the client's, and
-//! documents are put back from what it sent.
+//! Rerank: a query and documents in the words of each provider, and scores back in the form that the client reads: the
+//! one of OpenAI-like clients, or Cohere's where its own path was asked. Scores come highest first; `index` is the
+//! client's, and documents are put back from what it sent.
 
 mod ask;
 mod scores;

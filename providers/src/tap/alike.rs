@@ -1,5 +1,5 @@
-//! Events that differ in their text only: most of a stream. Such an event is compared with the last ones that were read,
-//! and not read again; what is not alike to the last byte is. Knows no dialect.
+//! Events that differ in their text only: most of a stream. Such an event is compared with the last ones that were
+//! read, and not read again; what is not alike to the last byte is. Knows no dialect.
 
 use super::{TappedEvent, TextKind, TextLane};
 use memchr::memchr2;

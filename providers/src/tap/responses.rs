@@ -1,4 +1,5 @@
-//! Events of OpenAI's Responses: texts come piece by piece, and once more whole when they, their item and the response end.
+//! Events of OpenAI's Responses: texts come piece by piece, and once more whole when they, their item and the response
+//! end.
 
 use super::json::{EventPlaces, JsonObject, elements, text};
 use super::{Closed, TappedEvent, TappedText, TextKind, TextLane, Vary};
@@ -11,8 +12,8 @@ const PARTS: u32 = 256;
 /// Texts of reasoning that are no summaries are numbered from here.
 const THOUGHTS: u32 = 1 << 24;
 
-/// The number of a text among those of a response, by the places of its item and its part; `None` for more than are told
-/// apart.
+/// The number of a text among those of a response, by the places of its item and its part; `None` for more than are
+/// told apart.
 pub(crate) fn part(item: u64, part: u64) -> Option<u32> {
     u32::try_from(item).ok()?.checked_mul(PARTS)?.checked_add(u32::try_from(part).ok()?)
 }

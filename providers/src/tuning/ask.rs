@@ -43,7 +43,8 @@ impl TuningMethod {
     }
 }
 
-/// Letters, digits and what stands between them in names of buckets, of Amazon and of Google: no port, and no name of a user.
+/// Letters, digits and what stands between them in names of buckets, of Amazon and of Google: no port, and no name of a
+/// user.
 fn is_bucket(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
 }

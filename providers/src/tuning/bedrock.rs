@@ -1,6 +1,6 @@
 //! Model customization jobs of Bedrock, at the address where its models are listed
-//! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelCustomizationJob.html>). Files are objects of S3.
-//! How many tokens were trained is not told.
+//! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelCustomizationJob.html>). Files are objects
+//! of S3. How many tokens were trained is not told.
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, secs, text};

@@ -1,6 +1,7 @@
 //! Fine-tuning jobs of Fireworks AI, one collection for each method
 //! (<https://docs.fireworks.ai/api-reference/create-supervised-fine-tuning-job>, `dpoJobs`,
-//! `reinforcementFineTuningJobs`). Files are datasets of an account. An id says its collection, but for supervised jobs.
+//! `reinforcementFineTuningJobs`). Files are datasets of an account. An id says its collection, but for supervised
+//! jobs.
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};

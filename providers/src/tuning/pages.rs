@@ -1,6 +1,7 @@
-//! A list of a family's jobs, read page by page by the family's own cursors until what a client of OpenAI's asks for (`limit`,
-//! `after`) is among what was read, or until so much was read that nobody goes on. Nothing is kept between two lists: `after` is
-//! the id of a job, and is looked for from the beginning. Pure: who reads the pages asks for them.
+//! A list of a family's jobs, read page by page by the family's own cursors until what a client of OpenAI's asks for
+//! (`limit`, `after`) is among what was read, or until so much was read that nobody goes on. Nothing is kept between
+//! two lists: `after` is the id of a job, and is looked for from the beginning. Pure: who reads the pages asks for
+//! them.
 
 use super::ask::refused;
 use super::job::TuningJob;
@@ -201,7 +202,8 @@ mod tests {
         }
     }
 
-    /// A list of Bedrock's, of so many jobs to a page, numbered from the newest; how many pages were read, and what is told.
+    /// A list of Bedrock's, of so many jobs to a page, numbered from the newest; how many pages were read, and what is
+    /// told.
     fn list(query: &str, (page, all): (usize, usize)) -> (Vec<String>, Result<Value, u16>) {
         let body = Bytes::new();
         let call = asked(query, &body);

@@ -1,5 +1,5 @@
-//! Fine-tunes of Together AI (<https://docs.together.ai/reference/post-fine-tunes>), whose files are named by ids as OpenAI's
-//! are. A rate of learning is absolute there, so that a multiplier has no meaning.
+//! Fine-tunes of Together AI (<https://docs.together.ai/reference/post-fine-tunes>), whose files are named by ids as
+//! OpenAI's are. A rate of learning is absolute there, so that a multiplier has no meaning.
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};

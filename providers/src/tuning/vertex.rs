@@ -1,6 +1,6 @@
 //! Tuning jobs of Vertex AI
-//! (<https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.tuningJobs>). Files are objects of
-//! Cloud Storage; an id is the last part of a job's name, as project and region are the settings'.
+//! (<https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.tuningJobs>). Files are objects
+//! of Cloud Storage; an id is the last part of a job's name, as project and region are the settings'.
 
 use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};

@@ -1,6 +1,6 @@
 //! Rerank of Google's Discovery Engine, at an address of its own
-//! (<https://cloud.google.com/generative-ai-app-builder/docs/ranking>). Documents go by their place, and scores are read
-//! whatever else comes back; a search is billed for each hundred of them.
+//! (<https://cloud.google.com/generative-ai-app-builder/docs/ranking>). Documents go by their place, and scores are
+//! read whatever else comes back; a search is billed for each hundred of them.
 
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use crate::failure;

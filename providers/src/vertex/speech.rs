@@ -1,6 +1,7 @@
 //! Google's models that only hear (Chirp), by Cloud Speech at an address of its own
-//! (<https://cloud.google.com/speech-to-text/docs/reference/rest/v2/projects.locations.recognizers/recognize>). Sound goes inline,
-//! which Google takes up to a minute of; what was heard is billed by the second, and the answer tells how many.
+//! (<https://cloud.google.com/speech-to-text/docs/reference/rest/v2/projects.locations.recognizers/recognize>). Sound
+//! goes inline, which Google takes up to a minute of; what was heard is billed by the second, and the answer tells how
+//! many.
 
 use super::place::VertexModel;
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};

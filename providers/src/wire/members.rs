@@ -1,6 +1,6 @@
 //! The members of a JSON object, found without reading what they hold: values that nobody asks for are passed by their
-//! quotes and brackets alone. Knows no names. What it gives is to be parsed by whoever wants it; text that is no JSON gives
-//! an error or values that do not parse, never a value of another member.
+//! quotes and brackets alone. Knows no names. What it gives is to be parsed by whoever wants it; text that is no JSON
+//! gives an error or values that do not parse, never a value of another member.
 
 use gateway_domain::quote;
 

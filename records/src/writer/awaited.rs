@@ -1,5 +1,5 @@
-//! Records whose sender waits until they lie in the journal. Those that clients made of calls of their own are not counted as the
-//! gateway's work; those of what a provider did for it are.
+//! Records whose sender waits until they lie in the journal. Those that clients made of calls of their own are not
+//! counted as the gateway's work; those of what a provider did for it are.
 
 use gateway_domain::ports::StoreError;
 use gateway_domain::record::LogRecord;

@@ -1,5 +1,6 @@
-//! What guardrails think of calls, as their rules say: read out of the records on their way to the store, and kept as the
-//! feedback of clients is. A shipment that comes again tells nothing twice, since each piece is named by its record.
+//! What guardrails think of calls, as their rules say: read out of the records on their way to the store, and kept as
+//! the feedback of clients is. A shipment that comes again tells nothing twice, since each piece is named by its
+//! record.
 
 use gateway_domain::feedback::{Opinion, TraceFeedback};
 use gateway_domain::ports::{Feedbacks, Fut, RecordAppend, StoreError};

@@ -1,5 +1,5 @@
-//! The writer with real parts: a journal in a folder, records in SQLite files, two threads. What stands behind a port beside
-//! the store listens, and can hold the writer up where a test needs it to.
+//! The writer with real parts: a journal in a folder, records in SQLite files, two threads. What stands behind a port
+//! beside the store listens, and can hold the writer up where a test needs it to.
 
 mod access_log;
 mod awaiting;

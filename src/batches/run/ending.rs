@@ -168,8 +168,8 @@ impl BatchRun {
         Ok(Some(id))
     }
 
-    /// Leaves the record of a batch that has ended, and removes what only runs needed. A run that comes here after another
-    /// died in it writes the very same record, which is kept once.
+    /// Leaves the record of a batch that has ended, and removes what only runs needed. A run that comes here after
+    /// another died in it writes the very same record, which is kept once.
     pub(super) async fn close(&self, batch: &BatchDocument) {
         let setup = self.batches().whole(batch.setup).await.unwrap_or_default();
         let setup: LineSetup = serde_json::from_slice(&setup).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! One line: asked, asked again where that may help, and put down as it was answered. A refusal of the gateway's own limits
-//! makes it wait; that it waited counts as no try.
+//! One line: asked, asked again where that may help, and put down as it was answered. A refusal of the gateway's own
+//! limits makes it wait; that it waited counts as no try.
 
 use crate::batches::batch_id;
 use crate::batches::document::LineUsage;
@@ -117,8 +117,8 @@ impl LineSender {
         }
     }
 
-    /// Why none of the targets that a line may come to may be asked for its model. What else may be wrong with it is seen
-    /// when it is asked.
+    /// Why none of the targets that a line may come to may be asked for its model. What else may be wrong with it is
+    /// seen when it is asked.
     pub(super) async fn refusal(&self, line: &FileLine) -> Option<String> {
         refusal_of(&self.explained(line).await?)
     }
@@ -280,8 +280,8 @@ impl AskedLine<'_> {
     }
 }
 
-/// What an explanation says of a request that no target may be asked: the reason of the first. A target that is only away
-/// for now, or whose request cannot be written, is none of these.
+/// What an explanation says of a request that no target may be asked: the reason of the first. A target that is only
+/// away for now, or whose request cannot be written, is none of these.
 fn refusal_of(explained: &Value) -> Option<String> {
     let targets = explained["targets"].as_array().filter(|targets| !targets.is_empty())?;
     let is_refused = |target: &Value| {

@@ -1,6 +1,6 @@
-//! A batch that a provider runs: its lines go up as a file of the provider's, its batch is made there and looked at now and
-//! then, and what came of the lines is fetched, counted and kept. Every step is noted before the next one begins, and a run
-//! that finds nothing to do gives the batch back until the next look.
+//! A batch that a provider runs: its lines go up as a file of the provider's, its batch is made there and looked at now
+//! and then, and what came of the lines is fetched, counted and kept. Every step is noted before the next one begins,
+//! and a run that finds nothing to do gives the batch back until the next look.
 
 use super::line::{FIRST_WAIT, LONGEST_WAIT, LineSender, is_own, retry_after};
 use super::{BatchRun, Halt, OwnLimit, PULSE, RunBroken, RunEnd};
@@ -120,7 +120,8 @@ impl BatchRun {
         Ok(RunEnd::Later(self.batches().settings.poll))
     }
 
-    /// What a limit of the gateway's own holds up waits for it, unless it lets nothing through before the batch is over.
+    /// What a limit of the gateway's own holds up waits for it, unless it lets nothing through before the batch is
+    /// over.
     pub(super) async fn wait_for(&mut self, batch: &BatchDocument, limit: OwnLimit) -> Result<RunEnd, RunBroken> {
         let left = u64::try_from(batch.expires - now_secs()).unwrap_or_default();
         let OwnLimit { is_budget, after, why } = limit;

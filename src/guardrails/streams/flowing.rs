@@ -1,5 +1,5 @@
-//! Events of one text that wait for nothing but its next pieces: most of a judged stream. Of each only its place is kept,
-//! and how far the text has to be judged for it to leave. Knows no rule.
+//! Events of one text that wait for nothing but its next pieces: most of a judged stream. Of each only its place is
+//! kept, and how far the text has to be judged for it to leave. Knows no rule.
 
 use super::{PassedEvents, QueuedEvent, QueuedText, StreamJudge, lane};
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! Answers that stream and are held whole: their events wait, and go down as they came, or with other texts in their first
-//! pieces.
+//! Answers that stream and are held whole: their events wait, and go down as they came, or with other texts in their
+//! first pieces.
 
 use super::{TargetGuards, Transcript};
 use bytes::{Bytes, BytesMut};

@@ -1,5 +1,5 @@
-//! What may leave of a stream. Events that pass side by side leave as the bytes that they came in; only what was held, or
-//! stands apart, is copied together.
+//! What may leave of a stream. Events that pass side by side leave as the bytes that they came in; only what was held,
+//! or stands apart, is copied together.
 
 use bytes::{Bytes, BytesMut};
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! What a stream has said so far, as the whole answer that it stands for: for guardrails that judge an answer as a whole.
+//! What a stream has said so far, as the whole answer that it stands for: for guardrails that judge an answer as a
+//! whole.
 
 use bytes::Bytes;
 use gateway_guardrails::BodyShape;

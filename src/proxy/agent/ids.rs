@@ -1,6 +1,6 @@
-//! Ids of tasks and contexts as callers know them. Where one credential stands for all callers an agent cannot tell them
-//! apart, so an id says whose it is: the same id is sealed to the same text, on every node, and opens for nobody else. Ids
-//! that clients make themselves (of contexts, and of tasks before 0.3) go up in a form of this caller's own.
+//! Ids of tasks and contexts as callers know them. Where one credential stands for all callers an agent cannot tell
+//! them apart, so an id says whose it is: the same id is sealed to the same text, on every node, and opens for nobody
+//! else. Ids that clients make themselves (of contexts, and of tasks before 0.3) go up in a form of this caller's own.
 
 use super::served::AgentServed;
 use gateway_domain::ports::IdSeal;

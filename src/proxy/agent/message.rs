@@ -1,5 +1,5 @@
-//! What a client asks of an agent, read from either binding into one form, and what it is told: JSON-RPC answers as such,
-//! HTTP with JSON in the form of `google.rpc.Status`.
+//! What a client asks of an agent, read from either binding into one form, and what it is told: JSON-RPC answers as
+//! such, HTTP with JSON in the form of `google.rpc.Status`.
 
 use super::route::{AgentRoute, AgentVersion, RestRoute};
 use gateway_mcp::a2a::method::A2aMethod;

@@ -1,5 +1,6 @@
-//! Where a request for an agent goes: to its card, to an endpoint that takes JSON-RPC, or to a path below one that takes
-//! HTTP with JSON. Which endpoint it is, the agent's card and the version decide; where none fits, the registered address.
+//! Where a request for an agent goes: to its card, to an endpoint that takes JSON-RPC, or to a path below one that
+//! takes HTTP with JSON. Which endpoint it is, the agent's card and the version decide; where none fits, the registered
+//! address.
 
 use super::served::AgentServed;
 use gateway_domain::path::decoded;

@@ -1,6 +1,6 @@
-//! An agent's stream on its way down. Events pass as they come, each with ids that are the client's; where guardrails judge
-//! answers the stream is held until it is whole. A stream that breaks off, or ends before its task came to rest, ends
-//! with an error.
+//! An agent's stream on its way down. Events pass as they come, each with ids that are the client's; where guardrails
+//! judge answers the stream is held until it is whole. A stream that breaks off, or ends before its task came to rest,
+//! ends with an error.
 
 use super::call::{AgentOutcome, AgentTurn, FAILED, NOUN, denied, failed, too_long};
 use super::message::{AgentAsked, AgentWay};
@@ -168,7 +168,8 @@ impl AgentTurn<'_, '_> {
     }
 }
 
-/// The result of an event; `Err`: an error, as the client's binding carries it. `None`: it is no answer to what was asked.
+/// The result of an event; `Err`: an error, as the client's binding carries it. `None`: it is no answer to what was
+/// asked.
 fn result_of(asked: &AgentAsked, event: &McpEvent) -> Option<Result<String, String>> {
     match &asked.way {
         AgentWay::JsonRpc { id, .. } => {
@@ -183,8 +184,8 @@ fn result_of(asked: &AgentAsked, event: &McpEvent) -> Option<Result<String, Stri
     }
 }
 
-/// Every text by itself, and behind them all of them as one: what is said in pieces is judged as what it says. That whole
-/// cannot be put back into pieces, so that nothing may pass where another takes its place alone.
+/// Every text by itself, and behind them all of them as one: what is said in pieces is judged as what it says. That
+/// whole cannot be put back into pieces, so that nothing may pass where another takes its place alone.
 fn each_and_all(json: &str, visit: TextVisit<'_>) -> Option<String> {
     let (mut whole, mut count) = (String::new(), 0);
     let other = each_said(json, &mut |text| {

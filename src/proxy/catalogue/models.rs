@@ -1,5 +1,5 @@
-//! The catalogue of models: what a workspace can call, by `GET /v1/models` and `GET /v1/models/@slug/model`, in one form
-//! that the clients of OpenAI and of Anthropic both read. Prices are not told here; models without one are.
+//! The catalogue of models: what a workspace can call, by `GET /v1/models` and `GET /v1/models/@slug/model`, in one
+//! form that the clients of OpenAI and of Anthropic both read. Prices are not told here; models without one are.
 
 mod listing;
 
@@ -30,8 +30,8 @@ pub(super) fn list(request: &Request, routing: &Routing) -> Result<Value, Fault>
     Ok(listing.page(items))
 }
 
-/// One model, where the id names a provider of the workspace. `None`: what the path asks for is a provider's own business.
-/// A key that is held to some models asks no provider; it may name the provider elsewhere.
+/// One model, where the id names a provider of the workspace. `None`: what the path asks for is a provider's own
+/// business. A key that is held to some models asks no provider; it may name the provider elsewhere.
 pub(super) fn one(request: &Request, routing: &Routing, id: &str) -> Option<Result<Value, Fault>> {
     let is_held = request.caller.tenant.key.allowed_models.is_some();
     let elsewhere = || named(request, routing).filter(|_| is_held)?.first().map(|slug| (*slug, id));

@@ -1,5 +1,5 @@
-//! The client half with real sessions of Pingora's over streams in memory: what is noticed while a call is under way, and
-//! what goes down.
+//! The client half with real sessions of Pingora's over streams in memory: what is noticed while a call is under way,
+//! and what goes down.
 
 use super::*;
 use crate::cache::{AnswerCache, CacheKey, CacheOutcome, KeyBuilder};

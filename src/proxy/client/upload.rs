@@ -1,6 +1,6 @@
-//! What streams up as it comes and is never held whole: a body, of which what was read is kept while it is small, so that
-//! it may be sent again; or what is said on a WebSocket once it is open. A hand-over between the client, who fills it,
-//! and the call that sends it, which asks for one part at a time. Knows nothing of who it is sent to.
+//! What streams up as it comes and is never held whole: a body, of which what was read is kept while it is small, so
+//! that it may be sent again; or what is said on a WebSocket once it is open. A hand-over between the client, who fills
+//! it, and the call that sends it, which asks for one part at a time. Knows nothing of who it is sent to.
 
 use super::{ClientLeft, gone};
 use crate::connections;

@@ -1,5 +1,5 @@
-//! A translator whose unfinished event is taken from the byte budget: an event may be megabytes long before its end comes,
-//! and as many of them may be open as there are streams. Knows no dialect; what is small is not counted.
+//! A translator whose unfinished event is taken from the byte budget: an event may be megabytes long before its end
+//! comes, and as many of them may be open as there are streams. Knows no dialect; what is small is not counted.
 
 use super::outcome::failure_of;
 use crate::proxy::body::{BufferBudget, Permit};

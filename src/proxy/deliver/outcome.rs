@@ -195,7 +195,8 @@ impl Outcome {
     }
 }
 
-/// What an answer says that it is, in small letters; nothing where it does not say. A copy only where it writes it otherwise.
+/// What an answer says that it is, in small letters; nothing where it does not say. A copy only where it writes it
+/// otherwise.
 pub(crate) fn media_of(headers: &HeaderMap) -> Cow<'_, [u8]> {
     match headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default() {
         media if media.iter().any(u8::is_ascii_uppercase) => Cow::Owned(media.to_ascii_lowercase()),
@@ -215,8 +216,8 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     ms.map(Duration::from_millis).or_else(|| number("retry-after").map(Duration::from_secs))
 }
 
-/// What stands for an upstream that gave no head or broke off. Names neither addresses nor anything else that the client
-/// did not send.
+/// What stands for an upstream that gave no head or broke off. Names neither addresses nor anything else that the
+/// client did not send.
 pub(crate) fn fallen(error: SendError, provider: &str) -> Fault {
     match error {
         SendError::NoConnection(DialError::Forbidden(why)) => {

@@ -1,6 +1,6 @@
-//! Takes an answer down, piece by piece: from a source, under the clocks of a stream, to a sink. There is one such loop for
-//! streams, for what passes through, and for what another call brings; what differs between them is the source. Knows
-//! neither providers nor connections, so that every rule of it is tested with scripted pieces.
+//! Takes an answer down, piece by piece: from a source, under the clocks of a stream, to a sink. There is one such loop
+//! for streams, for what passes through, and for what another call brings; what differs between them is the source.
+//! Knows neither providers nor connections, so that every rule of it is tested with scripted pieces.
 
 use super::outcome::timed_out;
 use super::timers::{Due, StreamTimers};
@@ -139,7 +139,8 @@ pub(crate) struct Pump<'a, S, K, G> {
 }
 
 impl<S: Source, K: Sink, G: Growth> Pump<'_, S, K, G> {
-    /// `first`: what was read of the answer before it was chosen; `None` sends no head before there is something to send.
+    /// `first`: what was read of the answer before it was chosen; `None` sends no head before there is something to
+    /// send.
     pub(crate) async fn run(&mut self, first: Option<Piece>) -> Ended {
         if let Some(Piece { bytes, last, .. }) = first {
             let (source, growth) = (&self.source, &mut self.growth);

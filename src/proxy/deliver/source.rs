@@ -1,5 +1,6 @@
 //! Where answers come from: a provider's stream on its way through a translator, bytes that pass through untouched, and
-//! the call of another client that asked the same. Each says for itself how it ends well and how it tells that it broke.
+//! the call of another client that asked the same. Each says for itself how it ends well and how it tells that it
+//! broke.
 
 use super::meter::Meter;
 use super::outcome::{failure_of, fallen, in_dialect, timed_out, tokens_of};

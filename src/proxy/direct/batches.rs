@@ -1,5 +1,6 @@
 //! A provider's own batches by OpenAI's routes: made of a file that lies there, listed, looked at and cancelled. What a
-//! provider does not tell again is noted when the batch is made; what the gateway made for another workspace is unknown.
+//! provider does not tell again is noted when the batch is made; what the gateway made for another workspace is
+//! unknown.
 
 use super::line_count::counted;
 use super::lines::{line_request, route_of, stand_in};

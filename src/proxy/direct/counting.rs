@@ -1,5 +1,5 @@
-//! What the lines of a provider's own batch cost, counted when it is first seen to have ended: each line by itself, at the
-//! price for batches, and once for all nodes and all looks at it. Nobody waits for it.
+//! What the lines of a provider's own batch cost, counted when it is first seen to have ended: each line by itself, at
+//! the price for batches, and once for all nodes and all looks at it. Nobody waits for it.
 
 use super::batches::FoundBatch;
 use super::results::{BatchReader, NativeResults, ResultReading};
@@ -140,8 +140,8 @@ impl BatchReader<'_> {
         Ok(missing)
     }
 
-    /// How many of them could not be counted, and why the last of those could not. One that cannot be holds up no other. The
-    /// records of the others lie in the journal when this returns.
+    /// How many of them could not be counted, and why the last of those could not. One that cannot be holds up no
+    /// other. The records of the others lie in the journal when this returns.
     async fn count_some(
         self,
         (reading, turn): (&ResultReading, &CountingTurn),

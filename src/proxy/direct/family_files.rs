@@ -1,5 +1,6 @@
-//! Files of a family that keeps them as objects of a kind of its own: looked at, listed, read and removed by the id that the
-//! provider has. What came by the gateway from another workspace is unknown, and only what came by it is removed by it.
+//! Files of a family that keeps them as objects of a kind of its own: looked at, listed, read and removed by the id
+//! that the provider has. What came by the gateway from another workspace is unknown, and only what came by it is
+//! removed by it.
 
 use super::list_part::FileListPart;
 use super::service::{ServiceCall, Services};

@@ -1,5 +1,5 @@
-//! Files in a bucket of a cloud: looked at, read and removed by the address that the client holds. The bucket is the one of
-//! the target's settings, and what came by the gateway from another workspace is unknown.
+//! Files in a bucket of a cloud: looked at, read and removed by the address that the client holds. The bucket is the
+//! one of the target's settings, and what came by the gateway from another workspace is unknown.
 
 use super::list_part::FileListPart;
 use super::service::{ServiceCall, Services};

@@ -1,6 +1,6 @@
 //! Lines of a file for a batch of the provider's own, each written as a call of it would be, with the parameters of the
-//! config. Read from one spool and written to the next, so that a few are held at a time; the first that cannot be asked
-//! ends it all.
+//! config. Read from one spool and written to the next, so that a few are held at a time; the first that cannot be
+//! asked ends it all.
 
 use super::service::Services;
 use super::{DirectParts, bad, own_objects};

@@ -1,5 +1,5 @@
-//! A list of what one workspace has at a provider whose credential it shares with others: the provider's list, read page by page
-//! by its own cursor, without what others made. An answer that cannot be read so is shown to nobody.
+//! A list of what one workspace has at a provider whose credential it shares with others: the provider's list, read
+//! page by page by its own cursor, without what others made. An answer that cannot be read so is shown to nobody.
 
 use super::batches::FoundBatch;
 use super::service::{ServiceCall, Services};

@@ -1,5 +1,5 @@
-//! What came of a batch, by the batch, at families that speak OpenAI's interface for batches: these give it as a file alone, so that
-//! the batch is asked for its file. Its bytes pass as they are.
+//! What came of a batch, by the batch, at families that speak OpenAI's interface for batches: these give it as a file
+//! alone, so that the batch is asked for its file. Its bytes pass as they are.
 
 use super::batches::FoundBatch;
 use super::service::{ServiceCall, Services};

@@ -1,5 +1,5 @@
-//! What came of the lines of a provider's own batch, as OpenAI tells it: each answer is read as that of a call would be.
-//! Fetched line by line and never held whole; answers with a 2xx are one file, all others another.
+//! What came of the lines of a provider's own batch, as OpenAI tells it: each answer is read as that of a call would
+//! be. Fetched line by line and never held whole; answers with a 2xx are one file, all others another.
 
 use super::batches::{DirectBatches, FoundBatch};
 use super::lines::{line_request, route_of, stand_in};

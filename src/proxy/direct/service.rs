@@ -1,5 +1,5 @@
-//! Calls of one target's services, as the gateway makes them itself: addressed, signed and sent as calls of clients are.
-//! Knows neither what is asked nor what an answer means, but for what a refusal says.
+//! Calls of one target's services, as the gateway makes them itself: addressed, signed and sent as calls of clients
+//! are. Knows neither what is asked nor what an answer means, but for what a refusal says.
 
 use super::{DirectStop, ProviderSaid};
 use crate::downloads::{self, moved_to};

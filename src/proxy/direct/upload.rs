@@ -1,6 +1,6 @@
-//! A file on its way to a provider: into the bucket of a cloud, or as an object of the family's own kind. A store wants to know how long an object is, which a form does not say: the
-//! file is kept sealed until all of it is here. Lines of a batch are written as the provider is asked for them; where one
-//! of them cannot be, nothing goes up.
+//! A file on its way to a provider: into the bucket of a cloud, or as an object of the family's own kind. A store wants
+//! to know how long an object is, which a form does not say: the file is kept sealed until all of it is here. Lines of
+//! a batch are written as the provider is asked for them; where one of them cannot be, nothing goes up.
 
 use super::family_files::FamilyFiles;
 use super::files::{FileFacts, Files};

@@ -1,5 +1,5 @@
-//! A look at a batch of a provider's that nobody asks for: what a client's look would find is counted, and no client, no limit on
-//! requests and no record has to do with it. When it is due is not known here.
+//! A look at a batch of a provider's that nobody asks for: what a client's look would find is counted, and no client,
+//! no limit on requests and no record has to do with it. When it is due is not known here.
 
 use super::batches::{DirectBatches, FoundBatch};
 use super::results::BatchReader;

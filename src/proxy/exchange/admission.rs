@@ -232,8 +232,8 @@ impl AdmissionGate<'_> {
     }
 }
 
-/// What is said on a WebSocket that is no session nobody reads, nor what is said in a call of the Live API, so that no limit on
-/// what is used could ever be kept there.
+/// What is said on a WebSocket that is no session nobody reads, nor what is said in a call of the Live API, so that no
+/// limit on what is used could ever be kept there.
 fn unheard(request: &Request, wants: &ReservationRequest) -> Result<(), Fault> {
     let ask = &request.ask;
     let operation = ask.route.operation;

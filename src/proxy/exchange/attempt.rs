@@ -1,5 +1,5 @@
-//! One target: found, looked up in the cache, admitted, called, and called again as the retry rules say. Gives an answer
-//! that is not yet delivered, so that the plan may still move on.
+//! One target: found, looked up in the cache, admitted, called, and called again as the retry rules say. Gives an
+//! answer that is not yet delivered, so that the plan may still move on.
 
 use super::CallParts;
 use super::admission::{Admission, AdmissionGate, Reservation};

@@ -25,7 +25,8 @@ pub(crate) enum Next {
 }
 
 impl Backoff {
-    /// `retry_after`: what the provider of a 429 asks for. `left`: of the time for the whole request; `None` is unlimited.
+    /// `retry_after`: what the provider of a 429 asks for. `left`: of the time for the whole request; `None` is
+    /// unlimited.
     pub(crate) fn next(&mut self, retry: &Retry, retry_after: Option<Duration>, left: Option<Duration>) -> Next {
         if self.tries >= retry.attempts {
             return Next::Stop { used_up: retry.attempts > 0 };

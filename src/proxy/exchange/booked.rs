@@ -1,5 +1,5 @@
-//! Counts what a provider answered to a line in a batch of its own: limits are charged and a record is written, as if the
-//! line had come by here. Nothing is asked for and nothing refused, since the provider has done its work.
+//! Counts what a provider answered to a line in a batch of its own: limits are charged and a record is written, as if
+//! the line had come by here. Nothing is asked for and nothing refused, since the provider has done its work.
 
 use super::{AdmissionGate, CallParts};
 use crate::batches::BookedAnswer;

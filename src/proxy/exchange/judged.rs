@@ -125,7 +125,8 @@ impl<'a> Turn<'a, '_> {
         Ok(Ok(JudgedRequest { content, guarded: Some(Arc::new(*guarded)) }))
     }
 
-    /// Asks the caller's limits before anybody outside is asked: else requests that are denied would cost without bound.
+    /// Asks the caller's limits before anybody outside is asked: else requests that are denied would cost without
+    /// bound.
     async fn ask_of_request(
         &mut self,
         guarded: &TargetGuards,
@@ -180,7 +181,8 @@ impl<'a> Turn<'a, '_> {
         said
     }
 
-    /// What comes of `work` while somebody waits for the answer. `Ok(Err)`: the time for the whole request was over first.
+    /// What comes of `work` while somebody waits for the answer. `Ok(Err)`: the time for the whole request was over
+    /// first.
     async fn in_time<T>(
         &mut self,
         leader: Option<&Leader>,
@@ -236,7 +238,8 @@ impl<'a> Turn<'a, '_> {
         attempt: &mut Attempt,
     ) -> Result<Outcome, ClientLeft> {
         let operation = self.gate.request.ask.route.operation;
-        // Events that pass through are judged by the texts in them; where nobody can read them they are judged as they are.
+        // Events that pass through are judged by the texts in them; where nobody can read them they are judged as they
+        // are.
         let events = is_events(&answer).then(|| transcribed(operation, &answer.body, guarded)).flatten();
         let bare = bare_transcript(guarded.shape, &answer.body);
         let seen = events.or_else(|| bare.clone()).unwrap_or_else(|| answer.body.clone());

@@ -1,6 +1,6 @@
-//! Guardrails over a line of a batch that a provider runs: over what is to go up, and later over what was answered. They are
-//! the ones of a request that is made, and say the same of it; what they deny is told in the place of the answer. Sends
-//! nothing to the provider.
+//! Guardrails over a line of a batch that a provider runs: over what is to go up, and later over what was answered.
+//! They are the ones of a request that is made, and say the same of it; what they deny is told in the place of the
+//! answer. Sends nothing to the provider.
 
 use super::CallParts;
 use super::judged::{DENIED, SOFT, answers_are_judged};
@@ -68,7 +68,8 @@ impl<'a> LineJudge<'a> {
         Ok(hooks::guarded(search).await?.map(|guarded| Self { parts, request, guarded, notes }))
     }
 
-    /// What was said of the line before it went up; guardrails that decide nothing look at it now, as its record is near.
+    /// What was said of the line before it went up; guardrails that decide nothing look at it now, as its record is
+    /// near.
     pub(crate) fn remember(&mut self, results: Vec<HookResult>, is_soft: bool) {
         if !results.is_empty() {
             self.notes.input = Some(if is_soft { Verdict::Soft } else { Verdict::Pass });

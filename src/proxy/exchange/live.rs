@@ -1,6 +1,7 @@
-//! A realtime session: a WebSocket whose frames pass both ways unchanged while the gateway reads what they say. Each response
-//! is asked of the limits before it goes up, settled when it is done, and has a record of its own; a limit that runs out
-//! ends the session. How a connection to the provider is come by is the exchange's business, as with any call.
+//! A realtime session: a WebSocket whose frames pass both ways unchanged while the gateway reads what they say. Each
+//! response is asked of the limits before it goes up, settled when it is done, and has a record of its own; a limit
+//! that runs out ends the session. How a connection to the provider is come by is the exchange's business, as with any
+//! call.
 
 mod beside;
 mod call_row;

@@ -1,5 +1,5 @@
-//! The response cache on the way of a request: before limits are asked it is looked up whether a target's answer is known
-//! or on its way. A hit costs no budget and makes no call. Knows no client.
+//! The response cache on the way of a request: before limits are asked it is looked up whether a target's answer is
+//! known or on its way. A hit costs no budget and makes no call. Knows no client.
 
 use crate::cache::{AnswerCache, CacheKey, CacheOutcome, Follower, FollowerEvent, KeyBuilder, Leader};
 use crate::proxy::call::{Prepared, ResolvedTarget};

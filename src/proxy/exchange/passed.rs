@@ -1,6 +1,6 @@
-//! Calls about batches of the provider's own that pass as they are, where families speak OpenAI's interface for batches, or
-//! the client speaks the family's own. That one was made here is noted before its maker is told of it; what answers tell of
-//! batches later is handed on, to be counted once they have ended. Reads no results.
+//! Calls about batches of the provider's own that pass as they are, where families speak OpenAI's interface for
+//! batches, or the client speaks the family's own. That one was made here is noted before its maker is told of it; what
+//! answers tell of batches later is handed on, to be counted once they have ended. Reads no results.
 
 use super::Exchange;
 use crate::bookings::{BookingId, NativeMade};
@@ -71,9 +71,9 @@ pub(super) fn seen(request: &Request, provider: &str, outcome: &Outcome) -> Opti
     Some(PassedAnswer { makes, family, told: passed_batches(&answer.original) })
 }
 
-/// Leads Anthropic's clients to the results of a batch by way of the gateway: they follow the address that they are told, and
-/// take their key along. It names no host, since nobody here knows by which name a client reached the gateway, or whether
-/// TLS ends in front of it; clients set it behind the address that they were given.
+/// Leads Anthropic's clients to the results of a batch by way of the gateway: they follow the address that they are
+/// told, and take their key along. It names no host, since nobody here knows by which name a client reached the
+/// gateway, or whether TLS ends in front of it; clients set it behind the address that they were given.
 pub(super) fn lead_to_results(request: &Request, outcome: &mut Outcome) {
     let Outcome::Whole(answer) = outcome else { return };
     if request.caller.tenant.line.is_some() || own_words(request).is_none_or(|(family, _)| family != "anthropic") {

@@ -1,5 +1,5 @@
-//! Tries one target again as the retry rules say. Knows neither providers nor connections: what is tried is an argument,
-//! and so is the pause between two tries.
+//! Tries one target again as the retry rules say. Knows neither providers nor connections: what is tried is an
+//! argument, and so is the pause between two tries.
 
 use super::backoff::{Backoff, Next};
 use crate::proxy::client::ClientLeft;

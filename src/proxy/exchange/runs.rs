@@ -1,6 +1,6 @@
-//! What a run of an assistant used, which compatible servers tell at its end and every time that it is looked at: counted with
-//! the first answer that tells of the end, be it a stream or a look, at whichever node. Steps and lists tell of it once more and
-//! count nothing.
+//! What a run of an assistant used, which compatible servers tell at its end and every time that it is looked at:
+//! counted with the first answer that tells of the end, be it a stream or a look, at whichever node. Steps and lists
+//! tell of it once more and count nothing.
 
 use super::{CallParts, Exchange};
 use crate::bookings::{BookingId, ClaimedBy, Knowledge, RecordClaim};

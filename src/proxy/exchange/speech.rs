@@ -1,5 +1,5 @@
-//! What speech used where its provider did not tell: by the text that was to be said and by the sound that came, in the unit
-//! that the model is billed by. Knows nothing of how sound is measured.
+//! What speech used where its provider did not tell: by the text that was to be said and by the sound that came, in the
+//! unit that the model is billed by. Knows nothing of how sound is measured.
 
 use crate::proxy::request::Request;
 use gateway_domain::Usage;

@@ -1,5 +1,5 @@
-//! How the limits of a request stand, for whoever asks what would become of it: the very limits that a call asks, asked for
-//! nothing.
+//! How the limits of a request stand, for whoever asks what would become of it: the very limits that a call asks, asked
+//! for nothing.
 
 use super::CallParts;
 use super::admission::AdmissionGate;

@@ -1,5 +1,5 @@
-//! What a fine-tuning job trained, which providers tell once it has succeeded and every time that it is looked at: counted at
-//! the first look, with a record of its own. The look itself costs nothing.
+//! What a fine-tuning job trained, which providers tell once it has succeeded and every time that it is looked at:
+//! counted at the first look, with a record of its own. The look itself costs nothing.
 
 use super::booked::book;
 use super::{CallParts, Exchange};

@@ -1,5 +1,5 @@
-//! How a request comes in: what is turned away by its head alone, whose it is, and its place among those under way. What is
-//! done with it is not known here.
+//! How a request comes in: what is turned away by its head alone, whose it is, and its place among those under way.
+//! What is done with it is not known here.
 
 use super::{Ctx, Gateway};
 use crate::connections;

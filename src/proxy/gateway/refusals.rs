@@ -1,5 +1,5 @@
-//! How what comes to nothing is told: a fault in the dialect of its path, recorded where the tenant is known. Knows nothing of
-//! why it was refused.
+//! How what comes to nothing is told: a fault in the dialect of its path, recorded where the tenant is known. Knows
+//! nothing of why it was refused.
 
 use super::{Ctx, Gateway};
 use crate::proxy::client;

@@ -1,5 +1,5 @@
-//! Lines of a batch that a provider runs itself. They come by the door as all lines do, and nothing is asked: one that is to
-//! go up is told as it would be asked, and one that was answered is counted, in the place of the exchange.
+//! Lines of a batch that a provider runs itself. They come by the door as all lines do, and nothing is asked: one that
+//! is to go up is told as it would be asked, and one that was answered is counted, in the place of the exchange.
 
 use crate::batches::{AnswerToJudge, BookedAnswer, LineRecord, LineTask};
 use crate::bookings::{Knowledge, UnsureLines};
@@ -150,8 +150,8 @@ impl Gateway {
         }
     }
 
-    /// What guardrails make of an answer. Where they cannot be had at all it is not told: the reason is, as to whoever asks
-    /// for one line.
+    /// What guardrails make of an answer. Where they cannot be had at all it is not told: the reason is, as to whoever
+    /// asks for one line.
     async fn judged(
         &self,
         line: LedLine<'_>,

@@ -1,5 +1,5 @@
-//! Keys that browsers open a realtime session with: the gateway's own, and those that an integration has the provider hand
-//! out. Opens no session.
+//! Keys that browsers open a realtime session with: the gateway's own, and those that an integration has the provider
+//! hand out. Opens no session.
 
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::Client;
@@ -44,8 +44,8 @@ impl Gateway {
         }
     }
 
-    /// A key of the provider's own for a browser, which its integration hands out: what is asked and answered passes as it
-    /// came, and nothing of it is kept.
+    /// A key of the provider's own for a browser, which its integration hands out: what is asked and answered passes as
+    /// it came, and nothing of it is kept.
     async fn provider_key(
         &self,
         session: &mut Session,

@@ -1,5 +1,5 @@
-//! The ways of nearly all calls: a body that is held and exchanged, and one that streams up. What leaves them midway, since
-//! only the body or the plan tells that it is served otherwise, is handed to its own handler.
+//! The ways of nearly all calls: a body that is held and exchanged, and one that streams up. What leaves them midway,
+//! since only the body or the plan tells that it is served otherwise, is handed to its own handler.
 
 use crate::proxy::body::BodyError;
 use crate::proxy::client::{Client, Upload, framing};

@@ -1,5 +1,5 @@
-//! What would become of a request: answered in the place of the exchange, from the plan that the exchange would have had. Only
-//! requests that the gateway supposes itself come here, by a pass that nobody outside can have.
+//! What would become of a request: answered in the place of the exchange, from the plan that the exchange would have
+//! had. Only requests that the gateway supposes itself come here, by a pass that nobody outside can have.
 
 use crate::price_list;
 use crate::proxy::client::answer_early;

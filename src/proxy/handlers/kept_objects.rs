@@ -1,5 +1,5 @@
-//! Calls about objects: files and batches that the gateway keeps itself, those of providers with an interface of their own, and
-//! what is kept of responses. What such an object is stands in the rooms below.
+//! Calls about objects: files and batches that the gateway keeps itself, those of providers with an interface of their
+//! own, and what is kept of responses. What such an object is stands in the rooms below.
 
 use crate::proxy::direct::{self, DirectCall, DirectParts};
 use crate::proxy::gateway::{Ctx, Gateway};

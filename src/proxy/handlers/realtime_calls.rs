@@ -1,5 +1,5 @@
-//! Calls over WebRTC and SIP: what a client asks is read, routed and sent on like any request; one that begins is watched
-//! from then on beside everything else, until it is over.
+//! Calls over WebRTC and SIP: what a client asks is read, routed and sent on like any request; one that begins is
+//! watched from then on beside everything else, until it is over.
 
 use crate::proxy::body::{self, BodyError, BodyLimits};
 use crate::proxy::call_ask::{AskedCall, CallAsk, MOST_BODY};
@@ -76,7 +76,8 @@ impl Gateway {
         self.end(session, ctx, request, ended).await
     }
 
-    /// What the session of a call says to its model is judged before it goes up, as what a client writes in a session is.
+    /// What the session of a call says to its model is judged before it goes up, as what a client writes in a session
+    /// is.
     async fn judge_call(&self, request: &mut Request, routing: &Routing, client: &HeaderMap) -> Result<(), Fault> {
         let leaf = &**routing.plan.leaf();
         let text = String::from_utf8_lossy(&request.ask.content.bytes).into_owned();

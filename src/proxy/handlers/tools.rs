@@ -1,5 +1,5 @@
-//! Requests for MCP servers and agents, whose way is beside the exchange (`mcp.rs`, `agent.rs`). Knows nothing of either
-//! protocol.
+//! Requests for MCP servers and agents, whose way is beside the exchange (`mcp.rs`, `agent.rs`). Knows nothing of
+//! either protocol.
 
 use crate::proxy::agent::{self, AgentStop};
 use crate::proxy::gateway::{Ctx, Gateway};

@@ -1,5 +1,5 @@
-//! What of the gateway's own headers is for a provider: settings of clouds, headers that are wanted upstream, and those that are
-//! refused since what they would set is not built. Sends nothing.
+//! What of the gateway's own headers is for a provider: settings of clouds, headers that are wanted upstream, and those
+//! that are refused since what they would set is not built. Sends nothing.
 
 use super::values::bad;
 use super::{GatewayHeaders, PREFIX};

@@ -1,5 +1,5 @@
-//! What clients say of the trace that a call belongs to (W3C Trace Context, and headers of the gateway's own). What becomes of it
-//! is not known here.
+//! What clients say of the trace that a call belongs to (W3C Trace Context, and headers of the gateway's own). What
+//! becomes of it is not known here.
 
 use gateway_domain::record::Parent;
 use std::sync::Arc;

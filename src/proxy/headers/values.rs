@@ -1,5 +1,5 @@
-//! How the value of a header is read, one function for each form that values have. Knows no header: a bad value is told by the
-//! name that the client spelled.
+//! How the value of a header is read, one function for each form that values have. Knows no header: a bad value is told
+//! by the name that the client spelled.
 
 use gateway_domain::{Fault, FaultKind, metadata};
 use http::HeaderValue;

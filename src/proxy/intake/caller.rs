@@ -1,5 +1,6 @@
-//! Whom a request comes from: the tenant behind a key, a token or a short key, where it is in force and has a place here.
-//! Every refusal says of whom it is, as far as that is known. Knows no scope and no route but that of MCP servers.
+//! Whom a request comes from: the tenant behind a key, a token or a short key, where it is in force and has a place
+//! here. Every refusal says of whom it is, as far as that is known. Knows no scope and no route but that of MCP
+//! servers.
 
 use super::IntakeParts;
 use crate::proxy::refused::Refused;

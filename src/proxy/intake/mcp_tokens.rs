@@ -1,4 +1,5 @@
-//! Tokens that open MCP servers alone: of the gateway's own authorisation server, and of issuers that servers have of their own.
+//! Tokens that open MCP servers alone: of the gateway's own authorisation server, and of issuers that servers have of
+//! their own.
 
 use super::IntakeParts;
 use super::caller::{in_force, tenant};

@@ -1,5 +1,5 @@
-//! What a known caller may ask for: the scopes of routes of the data plane, and what its organisation wants told by saved
-//! objects alone. Limits and budgets are no business of this.
+//! What a known caller may ask for: the scopes of routes of the data plane, and what its organisation wants told by
+//! saved objects alone. Limits and budgets are no business of this.
 
 use super::IntakeParts;
 use crate::proxy::headers::SELF;

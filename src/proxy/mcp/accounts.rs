@@ -1,6 +1,6 @@
-//! Servers that are called in the name of the person who calls: with a token of theirs, asked for on the control runtime where it is not
-//! at hand, and renewed once where the server does not take it. Who has none hears where to connect an account; the token itself
-//! is seen by nobody but the server.
+//! Servers that are called in the name of the person who calls: with a token of theirs, asked for on the control
+//! runtime where it is not at hand, and renewed once where the server does not take it. Who has none hears where to
+//! connect an account; the token itself is seen by nobody but the server.
 
 use super::target::McpTarget;
 use super::upstream::{UpstreamAsk, UpstreamCalls};

@@ -58,7 +58,8 @@ impl McpAuthorization {
         format!("{}/{slug}/mcp", self.public)
     }
 
-    /// The metadata of a server that clients may call. It is told of every slug, so that it tells nobody which there are.
+    /// The metadata of a server that clients may call. It is told of every slug, so that it tells nobody which there
+    /// are.
     pub(crate) fn document(&self, path: &str, snapshot: &Snapshot) -> Option<String> {
         let slug = slug_of(path.strip_prefix(DOCUMENT.trim_end_matches('/'))?)?;
         let own = snapshot.sign_in_places(slug);
@@ -94,8 +95,8 @@ impl McpAuthorization {
         HeaderValue::from_str(&format!(r#"Bearer resource_metadata="{document}", scope="{scope}"{error}"#)).ok()
     }
 
-    /// A token for one server opens no other. Keys are for all of their workspace, and so are tokens of issuers where clients are
-    /// not sent to them.
+    /// A token for one server opens no other. Keys are for all of their workspace, and so are tokens of issuers where
+    /// clients are not sent to them.
     pub(super) fn check_audience(&self, request: &Request) -> Result<(), Fault> {
         let token = request.caller.tenant.key.token.as_ref().filter(|token| self.reads_scopes_of(token));
         let Some(token) = token else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! The life of one message: which era it speaks, whether it may be asked, what it is upstream, and what of the answer the
-//! client sees.
+//! The life of one message: which era it speaks, whether it may be asked, what it is upstream, and what of the answer
+//! the client sees.
 
 use super::accounts::is_not_connected;
 use super::door::Posted;

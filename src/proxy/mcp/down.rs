@@ -1,5 +1,5 @@
-//! The way to the client: one JSON message, or events as they come and a last one. Once a stream has begun everything is
-//! told in it.
+//! The way to the client: one JSON message, or events as they come and a last one. Once a stream has begun everything
+//! is told in it.
 
 use super::McpParts;
 use super::SESSION;

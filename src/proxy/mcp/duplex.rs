@@ -1,7 +1,7 @@
-//! Servers that are spoken with over one connection that stays open: a stream of events (HTTP with SSE, 2024-11-05), or a
-//! program on this machine. To the rest of this module they are servers that keep sessions and answer with events: opening a
-//! session opens a connection, its requests go over that, and a reader of notices hears what belongs to none of them. A
-//! session that has no connection on this node gets one, where it is known how it was begun.
+//! Servers that are spoken with over one connection that stays open: a stream of events (HTTP with SSE, 2024-11-05), or
+//! a program on this machine. To the rest of this module they are servers that keep sessions and answer with events:
+//! opening a session opens a connection, its requests go over that, and a reader of notices hears what belongs to none
+//! of them. A session that has no connection on this node gets one, where it is known how it was begun.
 
 mod conversation;
 mod table;

@@ -1,5 +1,6 @@
-//! Guardrails of tool calls and of agents: the defaults of workspace and organisation judge the texts of a call's arguments
-//! before it goes up, and those of its result before the client sees it. A denial is a result, which a model can read.
+//! Guardrails of tool calls and of agents: the defaults of workspace and organisation judge the texts of a call's
+//! arguments before it goes up, and those of its result before the client sees it. A denial is a result, which a model
+//! can read.
 
 use crate::guardrails::TargetGuards;
 use crate::proxy::capture_policy::CapturePolicy;

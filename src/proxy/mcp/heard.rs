@@ -1,6 +1,6 @@
-//! Events of a server that is heard, taken from the byte budget while they wait: an event may be megabytes long before its
-//! end comes, and as many of them may be open as there are streams. Knows no protocol beyond events; what is small is not
-//! counted.
+//! Events of a server that is heard, taken from the byte budget while they wait: an event may be megabytes long before
+//! its end comes, and as many of them may be open as there are streams. Knows no protocol beyond events; what is small
+//! is not counted.
 
 use crate::proxy::body::{BufferBudget, Permit};
 use gateway_mcp::RpcError;

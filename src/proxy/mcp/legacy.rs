@@ -1,6 +1,6 @@
-//! Clients of 2024-11-05: one GET opens a stream of events, whose first one says where messages are posted, and every answer
-//! comes over that stream. A message goes the way of all messages, with its own sign-in, rights, limits and record; only its
-//! answer goes elsewhere. Streams lie on this node alone, and belong to whoever opened them.
+//! Clients of 2024-11-05: one GET opens a stream of events, whose first one says where messages are posted, and every
+//! answer comes over that stream. A message goes the way of all messages, with its own sign-in, rights, limits and
+//! record; only its answer goes elsewhere. Streams lie on this node alone, and belong to whoever opened them.
 
 use super::call::McpTurn;
 use super::door::{self, Posted};
@@ -180,7 +180,8 @@ fn is_ready(message: &RpcMessage<'_>) -> bool {
     matches!(message, RpcMessage::Notification { method, .. } if method == "notifications/initialized")
 }
 
-/// Where messages of the stream are posted: below the place where clients reach the gateway, if somebody said which that is.
+/// Where messages of the stream are posted: below the place where clients reach the gateway, if somebody said which
+/// that is.
 fn place(parts: McpParts<'_>, served: &McpServed) -> String {
     let public = parts.state.settings.public_url.as_deref().unwrap_or_default();
     let rest = public.split_once("://").map_or("", |(_, rest)| rest);

@@ -1,5 +1,5 @@
-//! Streams of clients of 2024-11-05, as this node has them open: each of one caller and one server, with what waits to go down.
-//! Knows nothing of what is said.
+//! Streams of clients of 2024-11-05, as this node has them open: each of one caller and one server, with what waits to
+//! go down. Knows nothing of what is said.
 
 use super::mailbox::Mailbox;
 use ahash::AHashMap;

@@ -1,6 +1,6 @@
-//! Lists that servers gave, kept for a while: of servers that keep no session, since what a session shows may be for that
-//! one alone. A list is of an integration as it stands, and of the version that was spoken; whoever sees what of it is
-//! asked each time. One that is over still helps where the server fails.
+//! Lists that servers gave, kept for a while: of servers that keep no session, since what a session shows may be for
+//! that one alone. A list is of an integration as it stands, and of the version that was spoken; whoever sees what of
+//! it is asked each time. One that is over still helps where the server fails.
 
 use ahash::AHashMap;
 use gateway_domain::snapshot::McpUpstream;

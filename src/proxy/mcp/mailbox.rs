@@ -1,5 +1,5 @@
-//! Messages on their way to one reader, who may be slower than the server: bounded, and what does not fit any more is left
-//! out, but never the last one. Knows nothing of what they say.
+//! Messages on their way to one reader, who may be slower than the server: bounded, and what does not fit any more is
+//! left out, but never the last one. Knows nothing of what they say.
 
 use bytes::Bytes;
 use gateway_mcp::sse;

@@ -154,7 +154,8 @@ impl McpState {
         self.people.as_ref()
     }
 
-    /// A server says that its lists are others now: what is kept of them counts no more, and it is asked again what it offers.
+    /// A server says that its lists are others now: what is kept of them counts no more, and it is asked again what it
+    /// offers.
     pub(super) fn forget_lists(&self, upstream: &McpUpstream) {
         self.lists.drop_of(upstream.id.0);
         if let Some(wanted) = self.people.as_ref().and_then(McpPeople::wanted_syncs) {

@@ -124,8 +124,8 @@ impl McpServed {
     }
 }
 
-/// A server that has an issuer of its own takes no other's tokens, and a token of such an issuer opens no other server. Keys are of the
-/// workspace.
+/// A server that has an issuer of its own takes no other's tokens, and a token of such an issuer opens no other server.
+/// Keys are of the workspace.
 fn takes_token(tenant: &Tenant, server: &ManagedMcpServer, upstream: &McpUpstream) -> bool {
     let Some(token) = &tenant.key.token else { return true };
     if upstream.signs_in_at.is_some() { token.server == Some(server.id) } else { token.server.is_none() }

@@ -272,7 +272,8 @@ pub(super) fn fallen(error: &SendError) -> RpcError {
     outbound::fallen(error, NOUN)
 }
 
-/// An answer of HTTP that is no success. A JSON-RPC error in it is told; a challenge to sign in is the gateway's matter.
+/// An answer of HTTP that is no success. A JSON-RPC error in it is told; a challenge to sign in is the gateway's
+/// matter.
 fn refusal(status: u16, body: &[u8]) -> RpcError {
     if matches!(status, 401 | 403) {
         return RpcError::own(502, format!("The MCP server refused the gateway's credentials ({status})"));

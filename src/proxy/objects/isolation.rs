@@ -1,6 +1,6 @@
-//! Objects of integrations that keep those of workspaces apart (`isolate_objects`): each is found by the id that was bound
-//! for the workspace that made it, and by no other. What would show objects of others, or lead round the ids, is refused; lists
-//! that can be read show those of the workspace alone.
+//! Objects of integrations that keep those of workspaces apart (`isolate_objects`): each is found by the id that was
+//! bound for the workspace that made it, and by no other. What would show objects of others, or lead round the ids, is
+//! refused; lists that can be read show those of the workspace alone.
 
 use super::unknown;
 use crate::proxy::request::{RawNames, Request};

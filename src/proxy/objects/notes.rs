@@ -1,5 +1,6 @@
-//! Notes of whose the objects are that answers tell of, where integrations keep those of workspaces apart. What an answer
-//! names was made by the workspace that asked, since nobody can ask for what another made. Reads no answers itself.
+//! Notes of whose the objects are that answers tell of, where integrations keep those of workspaces apart. What an
+//! answer names was made by the workspace that asked, since nobody can ask for what another made. Reads no answers
+//! itself.
 
 use crate::kept_objects::{KeptName, KeptObjectNotes};
 use crate::proxy::request::Request;

@@ -1,5 +1,5 @@
-//! The form by which a file comes: read as it streams in, its file written away piece by piece. Fields may stand on either
-//! side of the file.
+//! The form by which a file comes: read as it streams in, its file written away piece by piece. Fields may stand on
+//! either side of the file.
 
 use super::creating::expiry;
 use super::{OwnParts, fault, is_named, owner};
@@ -125,8 +125,8 @@ async fn receive<T>(
     }
 }
 
-/// Bytes that came and of which nothing was made yet. Whoever reads the form holds all of them until a part begins, and knows
-/// no bound for that.
+/// Bytes that came and of which nothing was made yet. Whoever reads the form holds all of them until a part begins, and
+/// knows no bound for that.
 #[derive(Clone, Default)]
 struct UnseenBytes(Arc<AtomicUsize>);
 
@@ -153,7 +153,8 @@ fn pieces(
         async move {
             let down = down?;
             if unseen.0.load(Ordering::Relaxed) > 0 {
-                // Who reads the form takes what there is before it looks at any of it: each piece is to be looked at first.
+                // Who reads the form takes what there is before it looks at any of it: each piece is to be looked at
+                // first.
                 tokio::task::yield_now().await;
             }
             if unseen.0.load(Ordering::Relaxed) > MOST_HEADER {

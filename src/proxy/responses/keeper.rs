@@ -1,5 +1,6 @@
-//! Keeps a response on its way to the client, as the client has it: behind guardrails, and before its last bytes go down, so
-//! that who has them can go on from it at once. Knows where a stream tells of the whole, and nothing else of its events.
+//! Keeps a response on its way to the client, as the client has it: behind guardrails, and before its last bytes go
+//! down, so that who has them can go on from it at once. Knows where a stream tells of the whole, and nothing else of
+//! its events.
 
 use super::{owner, recall};
 use crate::kept_responses::{KeptResponse, KeptResponses, ResponseOwner};

@@ -1,5 +1,5 @@
-//! A request that goes on from responses which the gateway keeps: what they hold is written out in its place, so that any
-//! provider can answer it. What is not found stays as it is, since a provider may know it.
+//! A request that goes on from responses which the gateway keeps: what they hold is written out in its place, so that
+//! any provider can answer it. What is not found stays as it is, since a provider may know it.
 
 use super::owner;
 use crate::kept_responses::{KeptResponse, KeptResponses, ResponseOwner};

@@ -1,6 +1,7 @@
-//! Configs that requests bring with them: compiled once for each text, and kept with what they take, in bytes. What was refused is kept as well, so that it is not compiled again to be refused again. Whatever takes
-//! longer than reading a few keys is compiled away from the threads that serve, one text at a time for a workspace,
-//! so that nobody waits for another tenant's configs. Knows nothing of how a config is chosen or used.
+//! Configs that requests bring with them: compiled once for each text, and kept with what they take, in bytes. What was
+//! refused is kept as well, so that it is not compiled again to be refused again. Whatever takes longer than reading a
+//! few keys is compiled away from the threads that serve, one text at a time for a workspace, so that nobody waits for
+//! another tenant's configs. Knows nothing of how a config is chosen or used.
 
 use gateway_domain::config::{self, Config, Context, INLINE_TEXT};
 use gateway_domain::egress::Trusted;
@@ -132,7 +133,8 @@ impl InlineConfigs {
         self.shed.load(Ordering::Relaxed)
     }
 
-    /// The config that a text is. One already seen costs a look-up; another is compiled when its workspace has its turn.
+    /// The config that a text is. One already seen costs a look-up; another is compiled when its workspace has its
+    /// turn.
     pub(crate) async fn find(&self, workspace: WorkspaceId, text: &str) -> Result<Arc<Config>, Fault> {
         if let Some(known) = self.kept.get(text) {
             return known.into_result();

@@ -1,5 +1,5 @@
-//! Whether a target may be asked for a model: what the admin of its integration switched on, and what the caller's key is
-//! held to. Both know the model by all its names, and refuse a call that names none where it could be any.
+//! Whether a target may be asked for a model: what the admin of its integration switched on, and what the caller's key
+//! is held to. Both know the model by all its names, and refuse a call that names none where it could be any.
 
 use crate::proxy::request::Request;
 use gateway_domain::cloud::CloudSettings;
@@ -88,7 +88,8 @@ pub(super) fn by_key(wanted: WantedModel<'_>, request: &Request) -> Result<(), F
     }
 }
 
-/// Whether the provider would list its models on a path that passes through: OpenAI's and most others', Azure's, Bedrock's.
+/// Whether the provider would list its models on a path that passes through: OpenAI's and most others', Azure's,
+/// Bedrock's.
 fn lists_models(request: &Request) -> bool {
     const LISTS: &[&str] =
         &["deployments", "foundation-models", "inference-profiles", "models", "publisherModels", "tunedModels"];

@@ -1,7 +1,7 @@
 //! Objects outside the database that no piece names: those that are about to be written, and those whose piece is gone.
-//! The list is kept with the rows, in the transactions that write them, so that a bucket never has to be listed. An object
-//! is doomed before it is removed, and one that is doomed can be named no more: neither a slow writer nor two nodes that
-//! collect at once lose anything.
+//! The list is kept with the rows, in the transactions that write them, so that a bucket never has to be listed. An
+//! object is doomed before it is removed, and one that is doomed can be named no more: neither a slow writer nor two
+//! nodes that collect at once lose anything.
 
 use super::place::{BlobPlaces, ObjectPlace};
 use crate::database::{Database, Side};

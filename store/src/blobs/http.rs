@@ -1,5 +1,6 @@
-//! HTTP for object storage: the client that its crate is given. Answers are read whole, within a bound and a deadline, and no
-//! redirect is followed. The addresses are the operator's own: those of the URL that he gave and of his platform.
+//! HTTP for object storage: the client that its crate is given. Answers are read whole, within a bound and a deadline,
+//! and no redirect is followed. The addresses are the operator's own: those of the URL that he gave and of his
+//! platform.
 
 use bytes::{Bytes, BytesMut};
 use object_store::ClientOptions;

@@ -1,5 +1,5 @@
-//! The key of one blob, and its pieces sealed with it: XChaCha20-Poly1305, a fresh nonce each time, nonce and box behind
-//! each other; base64 of that in a row. Blob and place are authenticated with each piece.
+//! The key of one blob, and its pieces sealed with it: XChaCha20-Poly1305, a fresh nonce each time, nonce and box
+//! behind each other; base64 of that in a row. Blob and place are authenticated with each piece.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

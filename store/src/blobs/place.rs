@@ -1,5 +1,6 @@
-//! Where pieces lie outside the database: a bucket that is spoken to as S3 is, or a folder that all nodes share. The name of
-//! an object begins with that of its place, so that a piece tells where it is found. Knows bytes, never what they are of.
+//! Where pieces lie outside the database: a bucket that is spoken to as S3 is, or a folder that all nodes share. The
+//! name of an object begins with that of its place, so that a piece tells where it is found. Knows bytes, never what
+//! they are of.
 
 use super::http::OwnConnector;
 use bytes::Bytes;

@@ -1,6 +1,6 @@
-//! Brings all pieces to where new ones go: out of rows into objects, back, or from one place outside to another. Each piece
-//! is opened with its key, written, read back and compared, and only then its row is changed, if it is still what was
-//! copied: so a run that is killed goes on where it was, and a gateway may serve and write meanwhile.
+//! Brings all pieces to where new ones go: out of rows into objects, back, or from one place outside to another. Each
+//! piece is opened with its key, written, read back and compared, and only then its row is changed, if it is still what
+//! was copied: so a run that is killed goes on where it was, and a gateway may serve and write meanwhile.
 
 use super::collect;
 use super::piece::{SEALED_PIECE, as_text, from_text};

@@ -86,9 +86,10 @@ local function told(keep)
 end
 ";
 
-/// Keys: the membership, then window and debt of each ask. First the process and the site, then per ask: limit,
-/// amount, take (0 now, 1 hold, 2 look), keep, began, ends, ttl (0: it never ends). Answers 1 and `left`, flags (1 lone, 2 fresh) of each; or 0, the place of the refusal that waits
-/// longest (as `Ask::fits_at` says), and what stands there; or -1 to a stranger.
+/// Keys: the membership, then window and debt of each ask. First the process and the site, then per ask: limit, amount,
+/// take (0 now, 1 hold, 2 look), keep, began, ends, ttl (0: it never ends). Answers 1 and `left`, flags (1 lone, 2
+/// fresh) of each; or 0, the place of the refusal that waits longest (as `Ask::fits_at` says), and what stands there;
+/// or -1 to a stranger.
 pub(super) fn reserve() -> Script {
     Script::new(
         r"
@@ -146,7 +147,8 @@ return out
 }
 
 /// Keys: the membership, the number of the last batch, then window and debt of each change. First the process, the site
-/// and the number of this batch, then per change: limit, back, more, used, owes, keep, began, ends, ttl. Answers what each left owed, or -1 to a stranger.
+/// and the number of this batch, then per change: limit, back, more, used, owes, keep, began, ends, ttl. Answers what
+/// each left owed, or -1 to a stranger.
 pub(super) fn settle() -> Script {
     Script::new(
         r"

@@ -1,5 +1,6 @@
-//! A record as bytes: what is kept of its messages, then its columns from left to right, numbers short, ids raw. Columns that a newer program added
-//! stand at the end: an older one leaves them, and in older records they read as absent.
+//! A record as bytes: what is kept of its messages, then its columns from left to right, numbers short, ids raw.
+//! Columns that a newer program added stand at the end: an older one leaves them, and in older records they read as
+//! absent.
 
 use crate::logs::columns::{encode, read};
 use crate::logs::field::{FieldSink, FieldSource, from_json, json};

@@ -1,5 +1,5 @@
-//! The record writer's hot loop: a batch into the tables of either engine, and into its sums those that were not there yet.
-//! What a client sent must not fail a batch, so zero bytes, which Postgres refuses in text, become U+FFFD.
+//! The record writer's hot loop: a batch into the tables of either engine, and into its sums those that were not there
+//! yet. What a client sent must not fail a batch, so zero bytes, which Postgres refuses in text, become U+FFFD.
 
 mod sqlite;
 

@@ -2,9 +2,9 @@
 //! queries; not who asks, nor how records came here.
 //!
 //! A record is counted once however often it comes. All rows of a record have one sorting key, the engine keeps the one
-//! with the highest version, and reads say FINAL, which holds before the parts are merged as well. Versions fall with the
-//! time of writing, so that the first row of a record stands, as on the other engines, and the row that a price came
-//! with stands above all without one.
+//! with the highest version, and reads say FINAL, which holds before the parts are merged as well. Versions fall with
+//! the time of writing, so that the first row of a record stands, as on the other engines, and the row that a price
+//! came with stands above all without one.
 
 mod link;
 mod place;

@@ -1,6 +1,6 @@
-//! The one list of a record's columns: each row names a column and the field of the record that lies in it. The journal's
-//! form, the tables of both engines, what is written and what is read are made from it.
-//! A new field is a row at the end: tables are given what they lack, so there is no migration to write.
+//! The one list of a record's columns: each row names a column and the field of the record that lies in it. The
+//! journal's form, the tables of both engines, what is written and what is read are made from it. A new field is a row
+//! at the end: tables are given what they lack, so there is no migration to write.
 
 use super::detail::{detail_json, parse_detail};
 use super::field::{Clipped, FieldSink, FieldSource, Json, StoredAs, StoredField, TokenTotal};
@@ -22,10 +22,11 @@ const fn kind_in<T, F: StoredAs<T>>(_: fn(&LogRecord) -> &T) -> ColumnKind {
     F::KIND
 }
 
-/// A row is `name = field`, `name = field as Form` where the type alone does not say how it is stored, or
-/// `name = usage? class` for a number that is there only when usage is known, `name = usage? class as Form` for a text.
-/// `name = llm? field` is what only calls of models have: of other records it is what a call of a model says of which nothing
-/// is known. What those have instead is `detail`. Of which kind a record is its `operation` says, which stands before both.
+/// A row is `name = field`, `name = field as Form` where the type alone does not say how it is stored, or `name =
+/// usage? class` for a number that is there only when usage is known, `name = usage? class as Form` for a text. `name =
+/// llm? field` is what only calls of models have: of other records it is what a call of a model says of which nothing
+/// is known. What those have instead is `detail`. Of which kind a record is its `operation` says, which stands before
+/// both.
 macro_rules! columns {
     (@kind operation) => { ColumnKind::Text };
     (@kind detail) => { ColumnKind::Text };

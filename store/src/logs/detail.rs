@@ -1,5 +1,5 @@
-//! What only records of tools and batches have, as the text of one column. Of which kind a record is is told by its operation
-//! alone, so that no row can say two things.
+//! What only records of tools and batches have, as the text of one column. Of which kind a record is is told by its
+//! operation alone, so that no row can say two things.
 
 use super::field::{from_json, json};
 use gateway_domain::record::{Detail, RecordKind, ToolDetail};

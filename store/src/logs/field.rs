@@ -341,8 +341,8 @@ impl StoredAs<Option<Usage>> for TokenTotal {
     }
 }
 
-/// Trace ids come from clients and are indexed: Postgres refuses entries above a few kilobytes, and one such record would
-/// fail its whole batch.
+/// Trace ids come from clients and are indexed: Postgres refuses entries above a few kilobytes, and one such record
+/// would fail its whole batch.
 #[derive(Debug)]
 pub(crate) struct Clipped;
 

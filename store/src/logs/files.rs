@@ -251,8 +251,8 @@ impl RecordAppend for DayFiles {
         })
     }
 
-    /// Few enough to stay in a processor's second cache while they become rows: this is done beside the requests, and what
-    /// it evicts they wait for.
+    /// Few enough to stay in a processor's second cache while they become rows: this is done beside the requests, and
+    /// what it evicts they wait for.
     fn at_once(&self) -> usize {
         1_024
     }

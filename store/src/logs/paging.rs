@@ -1,5 +1,5 @@
-//! A page of records out of days that lie behind one another, the newest first. Where a time is set, what was found in it is
-//! the page, with the place to go on from.
+//! A page of records out of days that lie behind one another, the newest first. Where a time is set, what was found in
+//! it is the page, with the place to go on from.
 
 use super::day::Day;
 use super::query::Cut;

@@ -91,8 +91,8 @@ impl Partitions {
         }
         let make = async |session: &mut Session<'_>| {
             for day in &missing {
-                // Where records are already, an older version wrote them, and their sums are made up for in one piece. That
-                // version may have kept sums and not known that some can wait.
+                // Where records are already, an older version wrote them, and their sums are made up for in one piece.
+                // That version may have kept sums and not known that some can wait.
                 let there = "SELECT COUNT(*) FROM pg_class WHERE oid = to_regclass($1)";
                 let name = partition_name(Table::Records, *day);
                 let is_new = session.fetch_int(there, vec![name.into()]).await? == 0;

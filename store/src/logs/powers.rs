@@ -1,5 +1,5 @@
-//! Statements of many rows in few texts: any number of rows is a sum of powers of two, so that a few prepared statements
-//! serve each. Knows no table.
+//! Statements of many rows in few texts: any number of rows is a sum of powers of two, so that a few prepared
+//! statements serve each. Knows no table.
 
 /// The largest power of two that so many rows still fill, 2^`largest` at most. There has to be a row.
 pub(super) fn largest_power(rows: usize, largest: usize) -> usize {

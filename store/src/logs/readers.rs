@@ -1,5 +1,5 @@
-//! Connections to files of days, kept from one question for the next: a question about months goes through as many files,
-//! and to open each of them takes longer than to read what is asked. Knows paths of no files and no tables.
+//! Connections to files of days, kept from one question for the next: a question about months goes through as many
+//! files, and to open each of them takes longer than to read what is asked. Knows paths of no files and no tables.
 
 use super::day::Day;
 use parking_lot::Mutex;

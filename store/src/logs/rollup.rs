@@ -1,7 +1,7 @@
 //! Rollups: the sums of records by hour and day, kept in the write that stores the records, so that no crash, no second
 //! shipment and no second node makes the two differ. They lie with the records of their day and go with them. The write
-//! sets its sums aside; they are added to the rows of their combinations many writes at a time, and before they are read.
-//! Days that an older version wrote have none until they are made up for; their records are read instead.
+//! sets its sums aside; they are added to the rows of their combinations many writes at a time, and before they are
+//! read. Days that an older version wrote have none until they are made up for; their records are read instead.
 
 mod known;
 pub(super) mod margins;
@@ -125,8 +125,8 @@ impl Rollups {
         self.set_aside.is_much(day)
     }
 
-    /// Adds to their rows what waits of these times, or as much of it as one transaction should hold. Whether there may be
-    /// more: to be called, in a transaction each, until there is none.
+    /// Adds to their rows what waits of these times, or as much of it as one transaction should hold. Whether there may
+    /// be more: to be called, in a transaction each, until there is none.
     pub(super) async fn settle(&self, session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
         alone(session).await?;
         let mut taken = waiting::take(session, times).await?;

@@ -53,8 +53,8 @@ const WAITING_COLUMNS: [(&str, &str); 3] = [("id", "TEXT"), ("created_at", "BIGI
 /// Places where records without a known cost are found again.
 const UNPRICED: &str = "cost IS NULL AND total_tokens IS NOT NULL";
 
-/// What a day's file is marked with whose tables of sums have all columns that this program knows: asking for the mark takes
-/// a tenth of looking at the tables, and a question about months opens a file a day.
+/// What a day's file is marked with whose tables of sums have all columns that this program knows: asking for the mark
+/// takes a tenth of looking at the tables, and a question about months opens a file a day.
 static MARK: LazyLock<i64> = LazyLock::new(|| {
     let names: Vec<String> =
         Table::SUMS.into_iter().map(|table| format!("{}:{}", table.name(), table.names())).collect();

@@ -1,6 +1,7 @@
-//! Records from one log store to another, a day at a time, the newest day first, and within a day the newest record. What
-//! is there already is passed over, so a transfer that was cut goes on where it was by being asked for again, and keeps no
-//! place of its own. A day is done when both stores tell the same sums of it, or when no record of it is missing.
+//! Records from one log store to another, a day at a time, the newest day first, and within a day the newest record.
+//! What is there already is passed over, so a transfer that was cut goes on where it was by being asked for again, and
+//! keeps no place of its own. A day is done when both stores tell the same sums of it, or when no record of it is
+//! missing.
 
 mod kept;
 mod walk;

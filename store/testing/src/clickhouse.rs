@@ -1,5 +1,5 @@
-//! A ClickHouse: its engine as the package `chdb-core` has it, behind the HTTP interface that `clickhouse.py` beside this
-//! crate's sources gives it.
+//! A ClickHouse: its engine as the package `chdb-core` has it, behind the HTTP interface that `clickhouse.py` beside
+//! this crate's sources gives it.
 
 use crate::certificate::certify;
 use crate::child::Tied;

@@ -1,5 +1,5 @@
-//! Sticky assignments that nodes share: the first offer stands until its time is over, and nobody waits for a Redis that
-//! is away.
+//! Sticky assignments that nodes share: the first offer stands until its time is over, and nobody waits for a Redis
+//! that is away.
 
 use gateway_domain::ports::{Assignment, SharedAssignments};
 use gateway_store::{Redis, RedisUrl};

@@ -1,5 +1,5 @@
-//! Large bytes in pieces: sealed, resumed, bounded, found by their owner only, and gone when their time is over; in rows, in
-//! a folder and in a bucket alike.
+//! Large bytes in pieces: sealed, resumed, bounded, found by their owner only, and gone when their time is over; in
+//! rows, in a folder and in a bucket alike.
 
 mod outside;
 

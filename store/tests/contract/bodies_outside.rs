@@ -1,5 +1,5 @@
-//! What is kept of messages, in a bucket or a folder beside any log store: found by its record, sent twice and there once,
-//! gone with its day, and nothing is stored while the bucket is away.
+//! What is kept of messages, in a bucket or a folder beside any log store: found by its record, sent twice and there
+//! once, gone with its day, and nothing is stored while the bucket is away.
 
 use crate::logs::{any, mixed};
 use crate::{House, id, on_log_engines};

@@ -1,4 +1,5 @@
-//! Codes are spent once and refresh tokens turned once, by whichever node and however many at once; clients are bounded.
+//! Codes are spent once and refresh tokens turned once, by whichever node and however many at once; clients are
+//! bounded.
 
 use crate::{House, id, on_every_engine};
 use gateway_domain::Timestamp;

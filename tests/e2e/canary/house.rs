@@ -1,5 +1,5 @@
-//! A gateway that is told secrets in every place that takes one, and everything that it shows afterwards. What is found in it
-//! is for the tests to judge.
+//! A gateway that is told secrets in every place that takes one, and everything that it shows afterwards. What is found
+//! in it is for the tests to judge.
 
 use super::{Planted, Seen};
 use crate::harness::call::Call;

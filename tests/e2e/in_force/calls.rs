@@ -1,5 +1,5 @@
-//! Fields that say how a model is called: configs and prompts, providers and their credentials, guardrails, limits, and what
-//! is recorded of a call.
+//! Fields that say how a model is called: configs and prompts, providers and their credentials, guardrails, limits, and
+//! what is recorded of a call.
 
 use super::{CALENDAR, MEANS, Places, SHOWN};
 

@@ -1,6 +1,6 @@
-//! AWS's ways to keys that sign: those that are given, a role that is assumed, and the identity that AWS gives a machine
-//! (a token of the platform, an endpoint beside a container, the instance's metadata service, in the order of AWS's own
-//! tools).
+//! AWS's ways to keys that sign: those that are given, a role that is assumed, and the identity that AWS gives a
+//! machine (a token of the platform, an endpoint beside a container, the instance's metadata service, in the order of
+//! AWS's own tools).
 
 use super::clock;
 use super::fetch::{Fetched, Fetcher, LONGEST_LIFE, LONGEST_MESSAGE, Pass, TokenRefusal, bounded};

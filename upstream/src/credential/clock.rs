@@ -1,5 +1,5 @@
-//! The clocks of others, as their answers tell them: `date` in a head. Knows what the time is by this machine's, and nothing of
-//! credentials.
+//! The clocks of others, as their answers tell them: `date` in a head. Knows what the time is by this machine's, and
+//! nothing of credentials.
 
 use gateway_domain::Timestamp;
 use http::{HeaderMap, header};

@@ -153,7 +153,8 @@ fn reason(json: &Value) -> Option<String> {
     })
 }
 
-/// `access_token` and `expires_in`, which Azure's metadata service writes as text; App Service says the second it ends in.
+/// `access_token` and `expires_in`, which Azure's metadata service writes as text; App Service says the second it ends
+/// in.
 pub(super) fn token(json: &Value) -> Result<Fetched, TokenRefusal> {
     let token = json.get("access_token").and_then(Value::as_str).filter(|t| !t.is_empty());
     let token = token.ok_or_else(|| TokenRefusal::failed("the token endpoint answered without an access_token"))?;

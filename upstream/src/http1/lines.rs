@@ -1,5 +1,5 @@
-//! The lines of an answer that is JSON line by line, one after the other: of however long an answer no more is held than
-//! the line that is coming. Knows nothing of what lines say.
+//! The lines of an answer that is JSON line by line, one after the other: of however long an answer no more is held
+//! than the line that is coming. Knows nothing of what lines say.
 
 use super::{Response, SendError};
 use bytes::{Bytes, BytesMut};

@@ -1,5 +1,5 @@
-//! The client against peers that play a script: over a pipe where only the two of them matter, over sockets, the dialler
-//! and the pool where connections are kept.
+//! The client against peers that play a script: over a pipe where only the two of them matter, over sockets, the
+//! dialler and the pool where connections are kept.
 
 mod bodies;
 mod kept;

@@ -1,6 +1,6 @@
 //! HashiCorp Vault and what speaks as it does: the key/value engine in both versions
-//! (<https://developer.hashicorp.com/vault/api-docs/secret/kv>), signed in to by token, AppRole or a cluster's token. What
-//! a login gives is kept until two thirds of its life are over, so that a vault does not fill with leases of ours.
+//! (<https://developer.hashicorp.com/vault/api-docs/secret/kv>), signed in to by token, AppRole or a cluster's token.
+//! What a login gives is kept until two thirds of its life are over, so that a vault does not fill with leases of ours.
 
 use super::{SecretReader, Unread, json, refusal};
 use crate::outbound::{OutboundAnswer, send};

@@ -1,5 +1,5 @@
-//! The file of an export: a link to it, which holds for an hour and for that file alone, and its bytes as they lie. The link
-//! names what it opens in a text that is sealed with the master key, so that nobody else can write one.
+//! The file of an export: a link to it, which holds for an hour and for that file alone, and its bytes as they lie. The
+//! link names what it opens in a text that is sealed with the master key, so that nobody else can write one.
 
 use crate::app::App;
 use crate::input::QueryString;

@@ -1,6 +1,6 @@
-//! Makes the file of an export: page by page behind a cursor, into parts of a blob, in bounded memory. After each page it is
-//! noted how far it came, so that another node goes on from there, and a later start where it was cancelled; but columns
-//! are begun anew. A node that lost its lease writes nothing more.
+//! Makes the file of an export: page by page behind a cursor, into parts of a blob, in bounded memory. After each page
+//! it is noted how far it came, so that another node goes on from there, and a later start where it was cancelled; but
+//! columns are begun anew. A node that lost its lease writes nothing more.
 
 use super::super::restricted;
 use super::super::view::LogViewer;

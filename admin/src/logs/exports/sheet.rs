@@ -1,6 +1,6 @@
-//! Records as columns of a Parquet file, a row group at a time: what is not written yet is bounded by how large a group may
-//! grow, and of what is written only the places of its columns are kept. Writes to memory; where the bytes go is known
-//! elsewhere.
+//! Records as columns of a Parquet file, a row group at a time: what is not written yet is bounded by how large a group
+//! may grow, and of what is written only the places of its columns are kept. Writes to memory; where the bytes go is
+//! known elsewhere.
 
 use super::super::view::LogViewer;
 use super::lines::shown_fields;

@@ -1,6 +1,6 @@
-//! The file of LiteLLM's proxy, as <https://docs.litellm.ai/docs/proxy/configs> has it. Each deployment is an integration
-//! with a provider; each group of deployments under one name is a target of one config, which is the default of the
-//! workspace, so that clients go on asking for the names that they know.
+//! The file of LiteLLM's proxy, as <https://docs.litellm.ai/docs/proxy/configs> has it. Each deployment is an
+//! integration with a provider; each group of deployments under one name is a target of one config, which is the
+//! default of the workspace, so that clients go on asking for the names that they know.
 
 use super::carried::{CarriedParts, Conversion, secret_of, slug_of, text};
 use crate::problem::{Problem, bad};

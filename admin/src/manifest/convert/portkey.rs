@@ -1,4 +1,5 @@
-//! Config objects of Portkey. They are written as ours are; what this version does not take is left out, each by its path.
+//! Config objects of Portkey. They are written as ours are; what this version does not take is left out, each by its
+//! path.
 
 use super::carried::{CarriedParts, Conversion, secret_of, slug_of, text};
 use crate::problem::{Problem, bad};

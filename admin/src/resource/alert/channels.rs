@@ -1,5 +1,5 @@
-//! The ways by which messages of a rule leave: read strictly, sealed, and kept where a mask comes back. Addresses are held
-//! to the rules of custom hosts when they are saved, and once more when they are dialled.
+//! The ways by which messages of a rule leave: read strictly, sealed, and kept where a mask comes back. Addresses are
+//! held to the rules of custom hosts when they are saved, and once more when they are dialled.
 
 use crate::problem::{Problem, bad};
 use crate::route::AdminCall;

@@ -1,5 +1,5 @@
-//! A message that somebody sends to see whether it arrives: through every channel of a rule, at once, and without a second
-//! try. It counts as no alert: the cool-down goes by what was told in earnest.
+//! A message that somebody sends to see whether it arrives: through every channel of a rule, at once, and without a
+//! second try. It counts as no alert: the cool-down goes by what was told in earnest.
 
 use crate::alerts::{MessageTrial, try_channels};
 use crate::change::{Action, audit};

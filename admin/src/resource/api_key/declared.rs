@@ -1,5 +1,5 @@
-//! Keys in a file: by the SHA-256 of their secrets, so that whoever holds one goes on using it. A key that the file gives
-//! no hash gets a secret of its own, which is told once.
+//! Keys in a file: by the SHA-256 of their secrets, so that whoever holds one goes on using it. A key that the file
+//! gives no hash gets a secret of its own, which is told once.
 
 use super::{check_bounds, check_person};
 use crate::change::WriteView;

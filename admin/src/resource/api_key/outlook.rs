@@ -1,5 +1,5 @@
-//! What a key is held to at this moment: every limit that holds for its calls, or for some of them, with what is used and
-//! left. Who counts is asked; nothing is counted here.
+//! What a key is held to at this moment: every limit that holds for its calls, or for some of them, with what is used
+//! and left. Who counts is asked; nothing is counted here.
 
 use crate::change::Action;
 use crate::problem::{Problem, missing, not_built};

@@ -244,7 +244,8 @@ pub(crate) fn due(app: &App, now: Timestamp) -> Vec<KeyId> {
     due.map(|k| k.id).collect()
 }
 
-/// Tells what is near, ends the transition of a key or rotates it, whichever is due; another node may have done it meanwhile.
+/// Tells what is near, ends the transition of a key or rotates it, whichever is due; another node may have done it
+/// meanwhile.
 pub(crate) async fn advance(app: &App, key: KeyId) -> Result<(), Problem> {
     let snapshot = app.live.snapshot();
     let Some(known) = snapshot.key_by_id(key) else { return Ok(()) };

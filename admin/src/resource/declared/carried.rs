@@ -1,5 +1,5 @@
-//! Limits in files. When a budget was set and when it begins anew is partly history: it comes from what is stored, and a
-//! reset that was chosen may lie behind by now.
+//! Limits in files. When a budget was set and when it begins anew is partly history: it comes from what is stored, and
+//! a reset that was chosen may lie behind by now.
 
 use super::put;
 use crate::problem::{Problem, bad};

@@ -1,5 +1,5 @@
-//! Secrets in files: each is a name in the place of a value. Names are made from where the secret stands, so that they are
-//! the same each time; what they stand for is given beside the file, never in it.
+//! Secrets in files: each is a name in the place of a value. Names are made from where the secret stands, so that they
+//! are the same each time; what they stand for is given beside the file, never in it.
 
 use crate::problem::{Problem, bad};
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! Who names a saved guardrail: configs, and the defaults of workspaces and of the organisation. And the other way round:
-//! that defaults name what is there.
+//! Who names a saved guardrail: configs, and the defaults of workspaces and of the organisation. And the other way
+//! round: that defaults name what is there.
 
 use crate::problem::{Problem, bad};
 use crate::resource::ResourceRow;

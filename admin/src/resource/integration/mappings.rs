@@ -1,5 +1,5 @@
-//! Which places of an integration are filled from secret references. What is filled so is not stored beside it: a literal
-//! that was there goes, and one that comes is refused.
+//! Which places of an integration are filled from secret references. What is filled so is not stored beside it: a
+//! literal that was there goes, and one that comes is refused.
 
 use crate::input::{Edit, JsonBody};
 use crate::problem::{Problem, bad};

@@ -1,5 +1,5 @@
-//! A credential tried: one cheap call with it, at any time, or before it is saved (`?test=true`), so that nothing is stored
-//! that does not open its provider. Knows no provider: the port calls it, and says in its words what came of it.
+//! A credential tried: one cheap call with it, at any time, or before it is saved (`?test=true`), so that nothing is
+//! stored that does not open its provider. Knows no provider: the port calls it, and says in its words what came of it.
 
 use crate::change::{Action, audit};
 use crate::input::JsonBody;

@@ -1,5 +1,5 @@
-//! Accounts that people connected at the servers behind an MCP server: who has one, and the end of them. Told and ended are those of people
-//! who have a seat in the server's workspace; an integration of the organisation may have others.
+//! Accounts that people connected at the servers behind an MCP server: who has one, and the end of them. Told and ended
+//! are those of people who have a seat in the server's workspace; an integration of the organisation may have others.
 
 use crate::change::Action;
 use crate::mcp_account::remove;

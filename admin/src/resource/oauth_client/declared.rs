@@ -1,4 +1,5 @@
-//! OAuth clients in a file: a confidential one by the SHA-256 of its secret, so that whoever holds that goes on using it.
+//! OAuth clients in a file: a confidential one by the SHA-256 of its secret, so that whoever holds that goes on using
+//! it.
 
 use super::MadeClient;
 use crate::problem::{Problem, bad};

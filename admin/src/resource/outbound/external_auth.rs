@@ -1,5 +1,5 @@
-//! Where people sign in for one MCP server, in place of the gateway, and what their tokens must say: read strictly. What of the rules is not
-//! held to is refused by its name.
+//! Where people sign in for one MCP server, in place of the gateway, and what their tokens must say: read strictly.
+//! What of the rules is not held to is refused by its name.
 
 use crate::problem::{Problem, bad};
 use crate::route::AdminCall;

@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 const LONGEST: usize = 8 * 1024;
 
 /// Puts what was given over what is stored: absent keeps, null clears, the mask of a secret keeps it. Another way of
-/// signing in drops what only the way before had a meaning for; another address drops the secrets, which are given again
-/// by whoever wants them to be shown there.
+/// signing in drops what only the way before had a meaning for; another address drops the secrets, which are given
+/// again by whoever wants them to be shown there.
 pub(super) fn merge(doc: &mut SecretReference, given: Map<String, Value>, call: &AdminCall) -> Result<(), Problem> {
     const KINDS: [&str; 3] = ["aws_auth_type", "azure_auth_mode", "vault_auth_type"];
     let other = |kind: &&str| given.get(*kind).and_then(Value::as_str).is_some_and(|new| changed(doc, kind, new));

@@ -1,5 +1,5 @@
-//! References in a file: how a manager is signed in to has names in the place of its secrets, and what lies in the manager
-//! is not in it at all.
+//! References in a file: how a manager is signed in to has names in the place of its secrets, and what lies in the
+//! manager is not in it at all.
 
 use super::SecretReference;
 use crate::problem::Problem;

@@ -1,4 +1,5 @@
-//! People in a file. Somebody who is in none of the invites yet is a user by it; how they prove who they are is not told.
+//! People in a file. Somebody who is in none of the invites yet is a user by it; how they prove who they are is not
+//! told.
 
 use super::User;
 use crate::change::WriteView;

@@ -1,5 +1,5 @@
-//! Holds a resource, as it is shown, against a filter. Texts are compared as their attribute says: with or without regard to
-//! the case of letters; times as moments.
+//! Holds a resource, as it is shown, against a filter. Texts are compared as their attribute says: with or without
+//! regard to the case of letters; times as moments.
 
 use super::expression::{Comparison, ScimFilter};
 use super::parse::leaf;

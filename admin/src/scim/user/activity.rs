@@ -1,5 +1,5 @@
-//! Keys of somebody who is switched off are suspended in the same write, and open again when that person is active again. A
-//! key that was blocked for itself stays blocked.
+//! Keys of somebody who is switched off are suspended in the same write, and open again when that person is active
+//! again. A key that was blocked for itself stays blocked.
 
 use crate::change::{Action, WriteView, audit};
 use crate::problem::Problem;

@@ -1,5 +1,5 @@
-//! A user's attributes and the stored user, each made of the other: the address is that of the primary e-mail, the names are
-//! those of `name`, and whoever was invited has the attributes that follow from address and names.
+//! A user's attributes and the stored user, each made of the other: the address is that of the primary e-mail, the
+//! names are those of `name`, and whoever was invited has the attributes that follow from address and names.
 
 use crate::problem::Problem;
 use crate::resource::ResourceRow;

@@ -1,5 +1,5 @@
-//! What a newer node wrote into rows of the story stays, wherever it stands: a node that does not know it changes the rest,
-//! and leaves it as it is.
+//! What a newer node wrote into rows of the story stays, wherever it stands: a node that does not know it changes the
+//! rest, and leaves it as it is.
 
 use super::whole;
 use crate::harness::{House, text};

@@ -1,5 +1,5 @@
-//! What the program hands to the Admin API beside a store, in its simplest form: each stand-in does one thing, and what it
-//! stands for is tested where it is made. None knows of houses.
+//! What the program hands to the Admin API beside a store, in its simplest form: each stand-in does one thing, and what
+//! it stands for is tested where it is made. None knows of houses.
 
 use super::now;
 use arc_swap::ArcSwap;

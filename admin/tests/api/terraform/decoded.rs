@@ -1,5 +1,5 @@
-//! What a client with types takes: a Go program that decodes JSON reads null and what is absent as nothing, but fails for a
-//! boolean where it has a number, and for a fraction where it has an integer.
+//! What a client with types takes: a Go program that decodes JSON reads null and what is absent as nothing, but fails
+//! for a boolean where it has a number, and for a fraction where it has an integer.
 
 use GoType::{Anything, Bool, Float, Int, Many, Object, One, Text, TextMap, Texts, Time};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Prices against the pages of the providers themselves, as public look-ups showed them on their days; none of these is a
-//! source of the file. A page that changes is a line here, in the same change as the row.
+//! Prices against the pages of the providers themselves, as public look-ups showed them on their days; none of these is
+//! a source of the file. A page that changes is a line here, in the same change as the row.
 
 use super::*;
 use crate::money::PicoRate;

@@ -1,5 +1,5 @@
-//! Agents of workspaces, and the integrations behind them: where each of their endpoints is, and under which path of the
-//! gateway's it is shown.
+//! Agents of workspaces, and the integrations behind them: where each of their endpoints is, and under which path of
+//! the gateway's it is shown.
 
 use super::outbound::{OutboundUpstream, target};
 use super::{Addressed, Build, Draft, SnapshotEntry, doc, lives};

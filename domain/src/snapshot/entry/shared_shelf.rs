@@ -1,5 +1,5 @@
-//! What workspaces of an organisation share with others of prompts and partials, by slug and by id. With whom is said by each
-//! thing itself; who asks for one has to look at that.
+//! What workspaces of an organisation share with others of prompts and partials, by slug and by id. With whom is said
+//! by each thing itself; who asks for one has to look at that.
 
 use super::prompt::{SavedPartial, SavedPrompt};
 use super::{Addressed, Draft};

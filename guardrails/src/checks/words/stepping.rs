@@ -74,7 +74,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the pieces: found as soon as it is there, and what is held is what a look at the whole text would hold.
+        /// Whatever the pieces: found as soon as it is there, and what is held is what a look at the whole text would
+        /// hold.
         #[test]
         fn pieces_tell_what_the_whole_tells(words in prop::collection::vec("[aché]{1,4}", 1..6), pieces in prop::collection::vec("[aché ]{0,5}", 0..12)) {
             let finder = WordFinder::new(words).expect("words");

@@ -1,5 +1,6 @@
 //! Exa's and Tavily's searches of the web: what they find about the last message is told to the model in the system
-//! message (<https://docs.exa.ai/reference/search>, <https://docs.tavily.com/documentation/api-reference/endpoint/search>).
+//! message (<https://docs.exa.ai/reference/search>,
+//! <https://docs.tavily.com/documentation/api-reference/endpoint/search>).
 
 use super::json_of;
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};

@@ -170,8 +170,8 @@ fn refuse_what_only_anthropic_does(ask: &InboundMessagesRequest<'_>) -> Result<(
     Ok(())
 }
 
-/// A thread sends only what is new of a conversation, and relies on Anthropic to know the rest: answered without it, the
-/// model would not know what was said. By this code Anthropic's SDKs know to send the whole conversation instead.
+/// A thread sends only what is new of a conversation, and relies on Anthropic to know the rest: answered without it,
+/// the model would not know what was said. By this code Anthropic's SDKs know to send the whole conversation instead.
 pub(crate) fn unthreaded() -> Fault {
     let why = "is kept by Anthropic's own API only: leave it out and send the whole conversation in `messages`";
     refused("thread", why).code("thread_unsupported_request")

@@ -1,6 +1,6 @@
-//! A Converse request of Bedrock's from an OpenAI chat completion request. What carries meaning is translated or refused
-//! by name; what only tunes sampling or bookkeeping, and has no counterpart, is dropped and named. What Converse has no
-//! field for, but the model behind it does, goes into `additionalModelRequestFields`.
+//! A Converse request of Bedrock's from an OpenAI chat completion request. What carries meaning is translated or
+//! refused by name; what only tunes sampling or bookkeeping, and has no counterpart, is dropped and named. What
+//! Converse has no field for, but the model behind it does, goes into `additionalModelRequestFields`.
 
 mod fields;
 mod parts;

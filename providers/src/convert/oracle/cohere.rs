@@ -1,5 +1,5 @@
-//! The form `COHERE`, in which Cohere's models were asked before they had messages: what is said now stands apart from what
-//! was said before, and calls of tools have no ids.
+//! The form `COHERE`, in which Cohere's models were asked before they had messages: what is said now stands apart from
+//! what was said before, and calls of tools have no ids.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
 use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
@@ -99,8 +99,8 @@ fn tools(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Result<Vec<Val
     Ok(out)
 }
 
-/// Each property under the name that Python has for its type. What else its schema says is told in words, where the model
-/// can read it.
+/// Each property under the name that Python has for its type. What else its schema says is told in words, where the
+/// model can read it.
 fn definitions(schema: &Value) -> Map<String, Value> {
     let required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
     let one = |(name, property): (&String, &Value)| {

@@ -1,5 +1,5 @@
-//! Steps of an answer from the events of Bedrock's ConverseStream, and from a whole answer as the events that would have
-//! brought it.
+//! Steps of an answer from the events of Bedrock's ConverseStream, and from a whole answer as the events that would
+//! have brought it.
 
 use crate::answer::{Aside, ResponseEvent};
 use crate::translate::{EventError, EventReader};

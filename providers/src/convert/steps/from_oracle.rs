@@ -1,5 +1,5 @@
-//! Steps of an answer from events of Oracle's own chat, in either of its forms. A whole answer is read as the one event that
-//! would have brought it.
+//! Steps of an answer from events of Oracle's own chat, in either of its forms. A whole answer is read as the one event
+//! that would have brought it.
 
 use super::saying::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};

@@ -1,6 +1,6 @@
 //! Steps of an answer from the events of OpenAI's Responses, and from a whole response as the events that would have
-//! brought it. Providers that took the dialect over leave events out; what an item says when it is done is read for what
-//! its deltas did not bring.
+//! brought it. Providers that took the dialect over leave events out; what an item says when it is done is read for
+//! what its deltas did not bring.
 
 use super::from_chat::citation;
 use crate::answer::{Aside, ResponseEvent};

@@ -1,4 +1,5 @@
-//! Sound that a Gemini model writes down: the file goes with a fixed instruction, since there is no call for transcripts.
+//! Sound that a Gemini model writes down: the file goes with a fixed instruction, since there is no call for
+//! transcripts.
 
 use super::{inline, parts, refused};
 use crate::adapter::{Call, Reply};

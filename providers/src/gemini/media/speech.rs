@@ -1,4 +1,5 @@
-//! Text that a Gemini model reads out: bare samples of 24 kHz come back, and a head is put before them where WAV is wanted.
+//! Text that a Gemini model reads out: bare samples of 24 kHz come back, and a head is put before them where WAV is
+//! wanted.
 
 use super::{files, refused};
 use crate::adapter::{Call, Reply};

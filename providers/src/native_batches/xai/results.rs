@@ -1,5 +1,5 @@
-//! What xAI tells of a line: an answer under the name of what the line asked, an error, or neither. Of the answers only those
-//! of chat have one name everywhere; what the others are is seen by their shape.
+//! What xAI tells of a line: an answer under the name of what the line asked, an error, or neither. Of the answers only
+//! those of chat have one name everywhere; what the others are is seen by their shape.
 
 use super::super::google::http_status;
 use super::super::{LineEnd, NativeLine, OtherAnswer};

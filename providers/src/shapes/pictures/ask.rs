@@ -11,8 +11,8 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// OpenAI's fields (<https://platform.openai.com/docs/api-reference/images/create>). A shape takes some of them; what it
-/// leaves is dropped and named, but for those that say nothing.
+/// OpenAI's fields (<https://platform.openai.com/docs/api-reference/images/create>). A shape takes some of them; what
+/// it leaves is dropped and named, but for those that say nothing.
 const OPENAIS: &[&str] = &[
     "quality",
     "background",
@@ -104,7 +104,8 @@ impl<'c> PictureAsk<'c> {
         self.own().for_each(|(key, value)| body.raw(key, value));
     }
 
-    /// PictureFields that are dropped: those of OpenAI's that the shape does not take, and a way of giving pictures that it has not.
+    /// PictureFields that are dropped: those of OpenAI's that the shape does not take, and a way of giving pictures
+    /// that it has not.
     pub(super) fn adjusted(&self, taken: &[&str], gives: Gives) -> Vec<&'static str> {
         let neutral = |value: &[u8]| matches!(value, b"null" | b"\"auto\"" | b"0" | b"\"standard\"");
         let given = |name: &&&str| {

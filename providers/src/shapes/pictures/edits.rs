@@ -1,5 +1,5 @@
-//! A form that asks for pictures to be changed, as it is read; and who changes them: Stability's newer models by a form of
-//! their own (<https://platform.stability.ai/docs/api-reference>), Alibaba's by pictures beside the text
+//! A form that asks for pictures to be changed, as it is read; and who changes them: Stability's newer models by a form
+//! of their own (<https://platform.stability.ai/docs/api-reference>), Alibaba's by pictures beside the text
 //! (<https://www.alibabacloud.com/help/en/model-studio/qwen-image-edit>).
 
 use super::super::object::Object;

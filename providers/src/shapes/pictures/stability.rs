@@ -1,5 +1,5 @@
-//! Stability AI: its newer models take a form and want to be asked for JSON, its older engines JSON with weighted prompts
-//! (<https://platform.stability.ai/docs/api-reference>).
+//! Stability AI: its newer models take a form and want to be asked for JSON, its older engines JSON with weighted
+//! prompts (<https://platform.stability.ai/docs/api-reference>).
 
 use super::super::object::Object;
 use super::super::{NativeShape, in_path};

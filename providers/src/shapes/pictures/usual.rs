@@ -1,5 +1,5 @@
-//! What a picture is where neither the request nor the answer says: steps and size that a provider gives by itself, for those
-//! that bill by the step or the tile. A model that is not among them stays untold.
+//! What a picture is where neither the request nor the answer says: steps and size that a provider gives by itself, for
+//! those that bill by the step or the tile. A model that is not among them stays untold.
 
 use crate::adapter::Call;
 
@@ -21,9 +21,10 @@ const fn known(provider: &'static str, name: &'static str, steps: u32, size: &'s
     UsualEntry { provider, name, usual: UsualPicture { steps, size } }
 }
 
-/// The first that fits. Fireworks' page of prices tells steps and price of one picture (<https://fireworks.ai/pricing>);
-/// Cloudflare's are in the schema of each model (<https://developers.cloudflare.com/workers-ai/models/>), but for the
-/// size of FLUX schnell, which takes none and gives squares.
+/// The first that fits. Fireworks' page of prices tells steps and price of one picture
+/// (<https://fireworks.ai/pricing>); Cloudflare's are in the schema of each model
+/// (<https://developers.cloudflare.com/workers-ai/models/>), but for the size of FLUX schnell, which takes none and
+/// gives squares.
 static KNOWN: &[UsualEntry] = &[
     known("fireworks-ai", "schnell", 4, ""),
     known("fireworks-ai", "flux-1-dev", 28, ""),

@@ -1,5 +1,6 @@
 //! The usage object as OpenAI's chat completions spell it, to the byte: numbers between texts that never change. Most
-//! answers have it, and so it is told by a comparison for each number. What is spelled in any other way is not read here.
+//! answers have it, and so it is told by a comparison for each number. What is spelled in any other way is not read
+//! here.
 
 use super::{Details, OpenAiUsage};
 use crate::wire::members::MemberCursor;

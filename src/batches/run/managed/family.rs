@@ -1,6 +1,6 @@
-//! A batch at a provider whose interface for batches is its own: each line is written as the provider would be asked for
-//! it, and goes up so. What is said to the provider and what it tells is the family's to know; every step is noted before
-//! the next one begins.
+//! A batch at a provider whose interface for batches is its own: each line is written as the provider would be asked
+//! for it, and goes up so. What is said to the provider and what it tells is the family's to know; every step is noted
+//! before the next one begins.
 
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd};
 use super::judged::{AnswerRead, denied_line};

@@ -1,5 +1,6 @@
-//! What came of the lines at a provider with an interface of its own: each answer is read as the client reads it, counted
-//! once, and put down like the answer to a line that the gateway asked itself. The provider tells them in any order.
+//! What came of the lines at a provider with an interface of its own: each answer is read as the client reads it,
+//! counted once, and put down like the answer to a line that the gateway asked itself. The provider tells them in any
+//! order.
 
 use super::super::line::{line_id, unanswered};
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd, lost_log};
@@ -213,8 +214,8 @@ impl BatchRun {
         Ok(())
     }
 
-    /// Each is noted before it is counted, so that none is counted twice; whether one was that an earlier run was about to
-    /// count when it died is found out by its record, where that can be.
+    /// Each is noted before it is counted, so that none is counted twice; whether one was that an earlier run was about
+    /// to count when it died is found out by its record, where that can be.
     async fn put_down(
         &mut self,
         book: &AnswerBook,

@@ -1,6 +1,6 @@
-//! Guardrails over the lines of a batch that a provider runs: before they go up, and over what was answered. The door says
-//! what they make of each line, as it does for one that is asked; here that is noted, so that no line is judged again which
-//! was put down. Knows no guardrail.
+//! Guardrails over the lines of a batch that a provider runs: before they go up, and over what was answered. The door
+//! says what they make of each line, as it does for one that is asked; here that is noted, so that no line is judged
+//! again which was put down. Knows no guardrail.
 
 use super::super::line::line_id;
 use super::super::{BatchRun, RunBroken, RunEnd, lost_log, next_lines};

@@ -221,8 +221,8 @@ impl BatchRun {
         Arc::new(CountedBy { node: self.runner.node.clone(), at: clock::now().micros() })
     }
 
-    /// Each is noted before it is counted, so that none is counted twice; whether one was that an earlier run was about to
-    /// count when it died is found out by its record, where that can be.
+    /// Each is noted before it is counted, so that none is counted twice; whether one was that an earlier run was about
+    /// to count when it died is found out by its record, where that can be.
     async fn count(
         &mut self,
         settling: &SettledAnswers<'_>,

@@ -154,8 +154,8 @@ pub(super) struct GatewayResponseHeaders<'a> {
 /// Which limits, of requests and of tokens, are told by their bare names as well.
 pub(super) type BareLimits = [bool; 2];
 
-/// The bare names are the provider's where it told of limits of its own by them. Of others of its headers half a limit would
-/// contradict the gateway's, and is dropped.
+/// The bare names are the provider's where it told of limits of its own by them. Of others of its headers half a limit
+/// would contradict the gateway's, and is dropped.
 pub(super) fn free_bare_limits(
     names: &OwnNames,
     limits: RateLimitStandings,

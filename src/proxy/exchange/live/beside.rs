@@ -1,6 +1,6 @@
-//! Sessions beside a call: the gateway's own, by which it watches the call, and those of clients. All of them hear the same
-//! responses, on whatever node they are. Each response counts for the session that claims it first; and since others may lead
-//! the call to another model, what the provider tells of it is looked at here.
+//! Sessions beside a call: the gateway's own, by which it watches the call, and those of clients. All of them hear the
+//! same responses, on whatever node they are. Each response counts for the session that claims it first; and since
+//! others may lead the call to another model, what the provider tells of it is looked at here.
 
 use super::noted::{KnownModels, NotedCall};
 use super::session::{LiveResult, LiveSession};
@@ -129,8 +129,8 @@ impl LiveSession<'_, '_, '_> {
         !self.turns.is_running(id) && !self.claims(id).await
     }
 
-    /// Whether the use of a response that has ended is this session's to count: one that was paused when it ended may have
-    /// been taken for dead.
+    /// Whether the use of a response that has ended is this session's to count: one that was paused when it ended may
+    /// have been taken for dead.
     pub(super) async fn claims_end(&mut self, id: &str) -> bool {
         self.claims(&[id, ENDED].concat()).await
     }

@@ -1,5 +1,5 @@
-//! A call that its provider took: it is noted and watched before its caller hears of it, and where nobody could watch it though
-//! a limit or a guardrail wants to know what is said, it is ended and refused.
+//! A call that its provider took: it is noted and watched before its caller hears of it, and where nobody could watch
+//! it though a limit or a guardrail wants to know what is said, it is ended and refused.
 
 use super::call_row::CallRow;
 use super::noted::CallEnd;

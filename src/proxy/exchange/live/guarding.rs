@@ -1,6 +1,6 @@
-//! Guardrails in a session. What the client writes waits for its verdict before it goes up. What it says aloud, and what
-//! the model says, is judged by what was written down of it: a denial then cancels the response and deletes the item; where
-//! a guardrail holds streams, nothing of a response goes down before its verdict.
+//! Guardrails in a session. What the client writes waits for its verdict before it goes up. What it says aloud, and
+//! what the model says, is judged by what was written down of it: a denial then cancels the response and deletes the
+//! item; where a guardrail holds streams, nothing of a response goes down before its verdict.
 
 use super::counts::TurnEnd;
 use super::guards::{ConcludedResponse, EndedResponse, JudgedPart, LetDown, LiveRules, LiveVerdict};

@@ -1,5 +1,5 @@
-//! What judges a session: the guardrails in force, what they look at while the session goes on, and what they have said of
-//! each response so far. Knows no socket, and sends nothing.
+//! What judges a session: the guardrails in force, what they look at while the session goes on, and what they have said
+//! of each response so far. Knows no socket, and sends nothing.
 
 use super::held::{HeldOutput, WaitingEvent};
 use super::responses;

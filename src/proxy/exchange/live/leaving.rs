@@ -1,4 +1,5 @@
-//! The end of a session: what leads to it, and how both sides are told once, what still ran is settled, and the last words are let out.
+//! The end of a session: what leads to it, and how both sides are told once, what still ran is settled, and the last
+//! words are let out.
 
 use super::closing::Why;
 use super::session::{EndedSession, LiveResult, LiveSession, mask};

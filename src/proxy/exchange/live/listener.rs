@@ -1,5 +1,5 @@
-//! Who hears a session at the gateway: the client that opened it, or nobody, where the gateway listens for itself to what is
-//! said in a call whose media go elsewhere.
+//! Who hears a session at the gateway: the client that opened it, or nobody, where the gateway listens for itself to
+//! what is said in a call whose media go elsewhere.
 
 use super::session::Unheard;
 use crate::proxy::client::Client;

@@ -1,5 +1,5 @@
-//! Calls that are watched, as rows: each is watched by one node at a time, under a lease that it renews. Where a node falls
-//! silent another takes its calls. Knows nothing of what stands in a row, and of no socket.
+//! Calls that are watched, as rows: each is watched by one node at a time, under a lease that it renews. Where a node
+//! falls silent another takes its calls. Knows nothing of what stands in a row, and of no socket.
 
 use crate::metrics::Metrics;
 use crate::peers::Peers;

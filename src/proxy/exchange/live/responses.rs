@@ -1,6 +1,6 @@
-//! What is different on a socket for Responses (`GET /v1/responses`): each `response.create` is a whole request with a model
-//! of its own, several responses may run at once in streams that have names, events of a response do not name it, and nothing
-//! cancels or deletes what was said. All else is as in any session.
+//! What is different on a socket for Responses (`GET /v1/responses`): each `response.create` is a whole request with a
+//! model of its own, several responses may run at once in streams that have names, events of a response do not name it,
+//! and nothing cancels or deletes what was said. All else is as in any session.
 //!
 //! Events are those of <https://platform.openai.com/docs/guides/websocket-mode>.
 
@@ -64,7 +64,8 @@ impl LiveSession<'_, '_, '_> {
         if self.is_for_responses() { Operation::Responses } else { Operation::RealtimeResponse }
     }
 
-    /// A response that names no model could be any model's, and nobody reads a provider out of a name that goes up as it is.
+    /// A response that names no model could be any model's, and nobody reads a provider out of a name that goes up as
+    /// it is.
     pub(super) fn permit_asked(&self, event: &ClientEvent<'_>) -> Result<(), Fault> {
         if !self.is_for_responses() || !event.asks() {
             return Ok(());

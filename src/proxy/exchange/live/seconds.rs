@@ -1,6 +1,6 @@
-//! What is different in a session of the Live API (`GET /v1/live/sessions`): it has no turns, and is billed by the second of its
-//! sound, which the provider tells as a sum from time to time; what the session cannot say itself it asks another model for,
-//! whose responses are told inside of its events. All else is as in any session.
+//! What is different in a session of the Live API (`GET /v1/live/sessions`): it has no turns, and is billed by the
+//! second of its sound, which the provider tells as a sum from time to time; what the session cannot say itself it asks
+//! another model for, whose responses are told inside of its events. All else is as in any session.
 //!
 //! Events are those of <https://developers.openai.com/api/docs/guides/live-conversations>.
 

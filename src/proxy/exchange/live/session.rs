@@ -1,5 +1,5 @@
-//! The two directions of one session, in one loop: what comes is read as whole messages, judged by what it says, and passed
-//! on as it came. A side that does not take what it is given is waited for, and nobody else is read meanwhile.
+//! The two directions of one session, in one loop: what comes is read as whole messages, judged by what it says, and
+//! passed on as it came. A side that does not take what it is given is waited for, and nobody else is read meanwhile.
 
 use super::LiveParts;
 use super::beside::BesideCall;

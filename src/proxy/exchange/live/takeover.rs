@@ -1,6 +1,6 @@
-//! Looks for calls whose node fell silent or left, and goes on with them: the request is made anew by what stands in the row
-//! of the call, the socket beside it is opened once more, and all else is as it was. A call that is over by then, or has to
-//! be, gets the record of its session here.
+//! Looks for calls whose node fell silent or left, and goes on with them: the request is made anew by what stands in
+//! the row of the call, the socket beside it is opened once more, and all else is as it was. A call that is over by
+//! then, or has to be, gets the record of its session here.
 
 use super::call_row::CallRow;
 use super::closing::Why;

@@ -1,5 +1,5 @@
-//! The model that writes down what a client says in a session: as the provider tells it, or as the client asked for it where
-//! the provider says nothing of that.
+//! The model that writes down what a client says in a session: as the provider tells it, or as the client asked for it
+//! where the provider says nothing of that.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ impl SessionTranscriber {
         self.asked.take_if(|asked| event.is_some() && asked.event.as_deref() == event);
     }
 
-    /// The provider tells of the session. What it says as the session begins it says before it hears the client; and one that
-    /// is switched off has still to tell what it heard until then.
+    /// The provider tells of the session. What it says as the session begins it says before it hears the client; and
+    /// one that is switched off has still to tell what it heard until then.
     pub(super) fn confirm(&mut self, model: Option<&str>, is_changed: bool) {
         let Some(model) = model else { return };
         self.told = Some(model.into());

@@ -1,5 +1,5 @@
-//! The responses of a session: those that were asked for and have not begun, those that run, and the transcripts that were
-//! counted. What each holds of limits lies with it. All of it is bounded.
+//! The responses of a session: those that were asked for and have not begun, those that run, and the transcripts that
+//! were counted. What each holds of limits lies with it. All of it is bounded.
 
 use super::counts::TurnEnd;
 use super::standing::LiveStanding;

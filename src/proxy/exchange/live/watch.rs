@@ -1,5 +1,6 @@
-//! Calls over WebRTC and SIP that the gateway watches. Their media go round it, so it opens a socket of its own beside each,
-//! hears there what every session tells, and hangs up where a session would be ended. How many a node watches is bounded.
+//! Calls over WebRTC and SIP that the gateway watches. Their media go round it, so it opens a socket of its own beside
+//! each, hears there what every session tells, and hangs up where a session would be ended. How many a node watches is
+//! bounded.
 
 use super::beside::BesideCall;
 use super::listener::Listener;

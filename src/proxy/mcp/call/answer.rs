@@ -1,5 +1,5 @@
-//! The upstream's answer on its way down: what comes before it passes as it came, and of the last message the client sees
-//! what it may see, in the form of its own era.
+//! The upstream's answer on its way down: what comes before it passes as it came, and of the last message the client
+//! sees what it may see, in the form of its own era.
 
 use super::{McpAsked, McpTurn, beside, parse_response};
 use crate::proxy::body::Permit;
@@ -97,8 +97,8 @@ impl McpTurn<'_, '_> {
         ListKey::new(&self.target.upstream, version, &asked.method, asked.params().as_ref(), self.target.owner.clone())
     }
 
-    /// Events until the one that answers. What comes before it goes down at once. `None`: the server ended the stream so
-    /// that the client opens another where this one stopped.
+    /// Events until the one that answers. What comes before it goes down at once. `None`: the server ended the stream
+    /// so that the client opens another where this one stopped.
     async fn follow(
         &mut self,
         asked: &McpAsked<'_>,

@@ -1,5 +1,5 @@
-//! What goes beside calls of several servers that are shown as one: their notices in one stream, the client's answers to
-//! what one of them asked, and the end of all their sessions.
+//! What goes beside calls of several servers that are shown as one: their notices in one stream, the client's answers
+//! to what one of them asked, and the end of all their sessions.
 
 use super::McpTurn;
 use super::answer::TICK;

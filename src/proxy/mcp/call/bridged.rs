@@ -63,8 +63,8 @@ impl McpTurn<'_, '_> {
         }
     }
 
-    /// `initialize` before an upstream that needs none: one of both eras opens a session all the same, and for any other
-    /// the gateway answers.
+    /// `initialize` before an upstream that needs none: one of both eras opens a session all the same, and for any
+    /// other the gateway answers.
     pub(super) async fn open_modern(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let known = &self.parts.state.sessionless;
         if !known.has(&self.target.upstream, Instant::now()) {

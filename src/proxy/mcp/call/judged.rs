@@ -1,5 +1,5 @@
-//! Guardrails on the way of one call: over its arguments before anybody hears of them, over its result before the client
-//! does.
+//! Guardrails on the way of one call: over its arguments before anybody hears of them, over its result before the
+//! client does.
 
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;

@@ -70,8 +70,8 @@ impl<'a> McpTurn<'a, '_> {
         Ok(LastMessage::ok(over))
     }
 
-    /// The answer to an earlier request, whose own stream ended before it, as it would have been there: without what the
-    /// caller may not see, and judged. Everything else stays as it came.
+    /// The answer to an earlier request, whose own stream ended before it, as it would have been there: without what
+    /// the caller may not see, and judged. Everything else stays as it came.
     async fn as_answered(&mut self, event: McpEvent) -> Result<McpEvent, ClientLeft> {
         let Ok(RpcMessage::Response { id, envelope, .. }) = RpcMessage::parse(&event.data) else { return Ok(event) };
         let Some(result) = envelope.raw("result").map(str::to_owned) else { return Ok(event) };

@@ -1,5 +1,5 @@
-//! What a caller sees of a server where they have no account yet: lists and openings as the server was last found, and for a call the
-//! place where to connect one, in the form that the client understands.
+//! What a caller sees of a server where they have no account yet: lists and openings as the server was last found, and
+//! for a call the place where to connect one, in the form that the client understands.
 
 use super::members::MOST_CLIENT;
 use super::{McpAsked, McpTurn, answer};
@@ -34,7 +34,8 @@ impl McpTurn<'_, '_> {
         if asked.method == "subscriptions/listen" {
             return Box::pin(self.listen_here(asked)).await.map(Some);
         }
-        // Who it is and what it offers is known since the first person has an account there; before that it is no empty list.
+        // Who it is and what it offers is known since the first person has an account there; before that it is no empty
+        // list.
         let known = found.status != "failed" && !found.status.is_empty();
         let opening = || opening(&found, &self.target.upstream.capabilities);
         let result = match asked.method.as_str() {
@@ -119,8 +120,8 @@ impl McpTurn<'_, '_> {
         Ok(())
     }
 
-    /// Whether the client's session began before the server could be opened for its person: such calls go in the session that stands for
-    /// the caller.
+    /// Whether the client's session began before the server could be opened for its person: such calls go in the
+    /// session that stands for the caller.
     pub(super) fn is_detached(&self) -> bool {
         let has_part = |session: &gateway_mcp::session::McpSession| session.member(&self.target.part()).is_some();
         self.target.person.is_some()

@@ -1,6 +1,6 @@
 //! One open connection to a server and all that is under way over it. A task of its own hears the server for as long as
-//! the connection lasts; whoever asks waits at a mailbox. Answers find their request by number; what belongs to none goes
-//! to a reader of the session, and where there is none the server hears that nobody can be asked.
+//! the connection lasts; whoever asks waits at a mailbox. Answers find their request by number; what belongs to none
+//! goes to a reader of the session, and where there is none the server hears that nobody can be asked.
 
 use super::wire::{Hearing, Wire};
 use crate::proxy::mcp::mailbox::Mailbox;

@@ -1,6 +1,6 @@
-//! The open connections of this process, by the session that each belongs to; one that is shared has a name of its own. Of
-//! each kind there are no more than the operator says: for another one the one goes that nobody has used for longest, and
-//! where all are in use the caller hears that.
+//! The open connections of this process, by the session that each belongs to; one that is shared has a name of its own.
+//! Of each kind there are no more than the operator says: for another one the one goes that nobody has used for
+//! longest, and where all are in use the caller hears that.
 
 use super::conversation::DuplexConversation;
 use crate::upstream::Programs;

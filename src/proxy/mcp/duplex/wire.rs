@@ -1,5 +1,5 @@
-//! What a connection is made of: the stream of events of an address and the address that it named for what is sent, or the
-//! two ends of a program. Both carry one message at a time, and know nothing of what it says.
+//! What a connection is made of: the stream of events of an address and the address that it named for what is sent, or
+//! the two ends of a program. Both carry one message at a time, and know nothing of what it says.
 
 use crate::proxy::mcp::upstream::{UpstreamAsk, UpstreamCalls, UsedPass, fallen};
 use crate::proxy::outbound::{self, OutboundAsk};

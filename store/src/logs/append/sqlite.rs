@@ -1,5 +1,6 @@
-//! Records of one day into its SQLite file: many rows per statement, few texts of statements. What all rows of a statement
-//! say alike is bound once: binding texts cost more than storing the rows did. Knows nothing of the sums of records.
+//! Records of one day into its SQLite file: many rows per statement, few texts of statements. What all rows of a
+//! statement say alike is bound once: binding texts cost more than storing the rows did. Knows nothing of the sums of
+//! records.
 
 use super::without_zero;
 use crate::logs::columns::{COLUMNS, encode};
@@ -11,16 +12,16 @@ use sqlx::{Arguments, AssertSqlSafe, Error};
 use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
-/// Largest statement: 2^8 rows. Larger ones are fewer turns between this thread and SQLite's, each of which takes the caches
-/// from whoever serves requests.
+/// Largest statement: 2^8 rows. Larger ones are fewer turns between this thread and SQLite's, each of which takes the
+/// caches from whoever serves requests.
 const LARGEST: usize = 8;
 /// Records that are made rows at a time, for the same reason: they stay in a processor's second cache.
 const WINDOW: usize = 512;
 /// Rows that say the same are worth a statement of their own from 2^3 on: the others go together.
 const FEWEST: usize = 3;
 
-/// Columns that calls of one key, config and model mostly say alike. A column that is not named here is bound for each row,
-/// which is right for all and only slower.
+/// Columns that calls of one key, config and model mostly say alike. A column that is not named here is bound for each
+/// row, which is right for all and only slower.
 const ALIKE: [&str; 34] = [
     "attempt",
     "last",
@@ -75,8 +76,8 @@ fn rows(power: usize, columns: usize) -> String {
     vec![row.as_str(); 1 << power].join(",")
 }
 
-/// Each row with all that it says. A row whose id is there already is passed over; `OR IGNORE` says so of everything that a
-/// row could break, so that SQLite keeps no copies of pages for taking a statement back.
+/// Each row with all that it says. A row whose id is there already is passed over; `OR IGNORE` says so of everything
+/// that a row could break, so that SQLite keeps no copies of pages for taking a statement back.
 static EACH: LazyLock<[Arc<str>; LARGEST + 1]> = LazyLock::new(|| {
     std::array::from_fn(|power| {
         let rows = rows(power, COLUMNS.len());

@@ -1,6 +1,6 @@
-//! Sums, added up by the server in the rules of `Sums::add`: from the sums of hours that are sealed, and from the columns
-//! of records in all other time and for what those sums do not tell apart. No row but those of sums comes here, so there
-//! is no bound of records: what a question has is its time, and a number of cells.
+//! Sums, added up by the server in the rules of `Sums::add`: from the sums of hours that are sealed, and from the
+//! columns of records in all other time and for what those sums do not tell apart. No row but those of sums comes here,
+//! so there is no bound of records: what a question has is its time, and a number of cells.
 
 use super::super::query::filter;
 use super::super::sums::{Gather, MOST_CELLS, SumSource, USER, is_in_rollups, stretches};

@@ -48,7 +48,8 @@ pub(super) static RECORDS: ColumnTable = ColumnTable {
 pub(super) static BODIES: ColumnTable =
     ColumnTable { name: "log_body", holds: TableHolds::Bodies, order: "id", indexes: &[] };
 
-/// A row for each hour and combination of what sums are told apart by; its version is the generation of the hour's sums.
+/// A row for each hour and combination of what sums are told apart by; its version is the generation of the hour's
+/// sums.
 pub(super) static ROLLUPS: ColumnTable = ColumnTable {
     name: "log_rollup",
     holds: TableHolds::Rollups,
@@ -56,8 +57,8 @@ pub(super) static ROLLUPS: ColumnTable = ColumnTable {
     indexes: &[],
 };
 
-/// What [`ROLLUPS`] comes to by one thing at a time, made from it: most questions are about one thing or none, and have few
-/// rows to read here.
+/// What [`ROLLUPS`] comes to by one thing at a time, made from it: most questions are about one thing or none, and have
+/// few rows to read here.
 pub(super) static MARGINS: ColumnTable = ColumnTable {
     name: "log_margin",
     holds: TableHolds::Margins,

@@ -1,5 +1,5 @@
-//! Which values of an hour are kept apart already. A node remembers the hours that it writes to, and reads them back after
-//! a start; several nodes have a bound each.
+//! Which values of an hour are kept apart already. A node remembers the hours that it writes to, and reads them back
+//! after a start; several nodes have a bound each.
 
 use crate::session::Session;
 use gateway_domain::analytics::{Combination, CutValues, Grain};

@@ -1,6 +1,6 @@
-//! Sums by one thing at a time, of days that are over: made from the rollups of a day in one go, so that nothing is paid
-//! for them while records are stored, and dropped in the write that stores another record of the day or changes its cost.
-//! A day without them is answered from its rollups.
+//! Sums by one thing at a time, of days that are over: made from the rollups of a day in one go, so that nothing is
+//! paid for them while records are stored, and dropped in the write that stores another record of the day or changes
+//! its cost. A day without them is answered from its rollups.
 
 use super::rows::{NamedRow, RowKey, insert, read};
 use crate::filter::Filter;
@@ -79,8 +79,8 @@ pub(in crate::logs) async fn ensure(session: &mut Session<'_>, day: Day) -> Resu
     Ok(())
 }
 
-/// Reads the rows themselves and not only their index: after a start they so are in the memory of the machine when the first
-/// question about months comes.
+/// Reads the rows themselves and not only their index: after a start they so are in the memory of the machine when the
+/// first question about months comes.
 pub(in crate::logs) async fn has_any(session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
     let mut filter = Filter::default();
     filter.and("grain = ?", Grain::Day.micros());

@@ -1,7 +1,7 @@
-//! Sums that wait to be added to their rows. What a write of records comes to is set aside in one row of its day, in the
-//! same transaction: adding it to the rows of hundreds of combinations costs several times what storing the records does.
-//! It is added when much waits, when somebody asks for sums and when the day is over, and is as safe as the records until
-//! then. Knows nothing of the rows that it is added to.
+//! Sums that wait to be added to their rows. What a write of records comes to is set aside in one row of its day, in
+//! the same transaction: adding it to the rows of hundreds of combinations costs several times what storing the records
+//! does. It is added when much waits, when somebody asks for sums and when the day is over, and is as safe as the
+//! records until then. Knows nothing of the rows that it is added to.
 
 use super::HourSums;
 use crate::filter::Filter;
@@ -28,7 +28,8 @@ const AT_ONCE: usize = 4_000;
 /// Writes that are read in one statement, so that few are in memory.
 const PAGE: i64 = 8;
 
-/// What one combination has in one hour of a write. A field that a later version adds is empty in what an older one wrote.
+/// What one combination has in one hour of a write. A field that a later version adds is empty in what an older one
+/// wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct SetAside {
@@ -195,8 +196,8 @@ pub(super) struct DueSums {
     pub(super) is_cut: bool,
 }
 
-/// Takes what waits in these times, the oldest first, up to what one transaction should add. The caller adds it in the same
-/// transaction and has to be the only one at it.
+/// Takes what waits in these times, the oldest first, up to what one transaction should add. The caller adds it in the
+/// same transaction and has to be the only one at it.
 pub(super) async fn take(session: &mut Session<'_>, times: &Range<i64>) -> Result<DueSums, Error> {
     let select = "SELECT id, sums FROM log_waiting WHERE created_at >= $1 AND created_at < $2 ORDER BY id LIMIT $3";
     let mut sums = HourSums::default();

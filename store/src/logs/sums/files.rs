@@ -1,5 +1,5 @@
-//! Sums over files of days. Rollups of months are read from as many files, by connections of their own: those of what is
-//! written to are not pushed out.
+//! Sums over files of days. Rollups of months are read from as many files, by connections of their own: those of what
+//! is written to are not pushed out.
 
 use super::{Gather, Stretch, SumSource, all_of, count, read, stretches};
 use crate::database::Side;
@@ -23,7 +23,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// A day of an older version with many millions of records takes minutes.
 const MAKING_UP: Duration = Duration::from_secs(1_800);
 
-/// Kibibytes that a kept connection may take for pages, by SQLite's sign for that: the system has them in memory as well.
+/// Kibibytes that a kept connection may take for pages, by SQLite's sign for that: the system has them in memory as
+/// well.
 const CACHE: &str = "-128";
 
 /// Statements that it keeps prepared: a question that comes again, as those of a page of graphs do, finds its own.
@@ -183,7 +184,8 @@ impl RecordSums for DayFiles {
                     (day, parts, kept)
                 })
                 .buffered(AT_ONCE);
-            // Days that need their records wait until all others are read: what is under way there may hold what they need.
+            // Days that need their records wait until all others are read: what is under way there may hold what they
+            // need.
             let mut rest = Vec::new();
             while let Ok(Some((day, parts, kept))) = timeout_at(until, ahead.next()).await {
                 match kept {

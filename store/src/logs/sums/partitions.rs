@@ -87,8 +87,8 @@ impl Partitions {
         Ok(counted.into_iter().filter(|day| !there.contains(day)).collect())
     }
 
-    /// The sums of days that are over, once after a start: the first question about months then finds them in memory, and not on
-    /// a disk.
+    /// The sums of days that are over, once after a start: the first question about months then finds them in memory,
+    /// and not on a disk.
     async fn read_margins(&self) -> Result<(), StoreError> {
         let mut lease = self.database.lease_soon(Side::Read).await?;
         let read = async {

@@ -1,5 +1,5 @@
-//! What holds of places outside the database only: they can be away, a process can die between them and the database, and
-//! what lies in one can be brought to another.
+//! What holds of places outside the database only: they can be away, a process can die between them and the database,
+//! and what lies in one can be brought to another.
 
 use super::{Home, LATER, all, new_blob, put, vault};
 use crate::{Engine, House, id, on_every_engine};
