@@ -3,30 +3,30 @@
 //! requests come by. What came of each line is written down before anything is counted, so that no finished line is
 //! ever asked again.
 
+mod blob_writer;
 mod document;
-mod guest;
-mod hold;
-mod keep;
+mod file_references;
+mod line_context;
 mod lines;
 mod log;
-mod native;
-mod pinned;
+mod loopback;
+mod native_batch;
+mod operations;
+mod output_replacement;
+mod pinned_config;
 mod record;
-mod replaced;
-mod road;
 mod run;
 mod runner;
 mod spool;
 mod upload;
-mod write;
 
 pub(crate) use document::FileDocument;
 use document::{BatchDocument, BatchStatus};
-pub(crate) use guest::{AnswerToJudge, BookedAnswer, LineCallers, LineGuest, LineRecord, LineTask};
-pub(crate) use keep::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
+pub(crate) use line_context::{AnswerToJudge, BookedAnswer, LineCallers, LineGuest, LineRecord, LineTask};
 pub(crate) use lines::MOST_LINE;
-pub(crate) use pinned::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
-pub(crate) use road::{LineDoor, LineRoad};
+pub(crate) use loopback::{LineDoor, LineRoad};
+pub(crate) use operations::{FileWriter, KeepError, NewBatch, ObjectOwner, SharedBatches};
+pub(crate) use pinned_config::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
 pub(crate) use run::LineSetup;
 pub(crate) use runner::Runner;
 pub(crate) use spool::{BadLine, Spool, SpooledLine};

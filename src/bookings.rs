@@ -3,19 +3,19 @@
 //! far: one node counts at a time, and what is about to be counted is noted before. Knows neither prices nor limits.
 
 mod claims;
-mod kept;
-mod made;
-mod names;
+mod client_batches;
+mod counting_lease;
+mod deferred_records;
+mod line_names;
 mod schedule;
-mod turn;
 mod watches;
 
 pub(crate) use claims::{ClaimedBy, RecordClaim};
-pub(crate) use kept::{BookedRecords, Knowledge};
-pub(crate) use made::NativeMade;
-pub(crate) use names::{LineKey, LineNames};
+pub(crate) use client_batches::NativeMade;
+pub(crate) use counting_lease::{CountingTurn, LineStamp, UnsureLines};
+pub(crate) use deferred_records::{BookedRecords, Knowledge};
+pub(crate) use line_names::{LineKey, LineNames};
 pub(crate) use schedule::{BatchLook, WatchEnd, WatchTimes};
-pub(crate) use turn::{CountingTurn, LineStamp, UnsureLines};
 pub(crate) use watches::{BatchWatches, HeldWatch, WatchRows, WatchSettings, WatchedWork};
 
 use crate::batches::ObjectOwner;

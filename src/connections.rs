@@ -2,30 +2,30 @@
 //! fewest, with a clock for every silence and a bound for every head. Heads are parsed and calls are served by Pingora
 //! and its proxy, which get each request when it is there. Nothing here knows a key, a route or a body.
 
+mod acceptor;
 mod chunks;
+mod client_stream;
+mod connection_limits;
 mod descriptors;
-mod door;
 mod head;
 mod http1;
 mod http2;
-mod link;
-mod listening;
+mod listeners;
 mod refusal;
-mod seats;
 mod socket;
 mod worker;
 
+pub(crate) use client_stream::{heed, listen, put_beside, takes_lines, watch};
+pub(crate) use connection_limits::Seats;
 pub(crate) use descriptors::Descriptors;
 pub(crate) use head::Clocks;
-pub(crate) use link::{heed, listen, put_beside, takes_lines, watch};
-pub(crate) use listening::{Listening, inherit};
-pub(crate) use seats::Seats;
+pub(crate) use listeners::{Listening, inherit};
 
-use door::{Door, DoorPlace};
+use acceptor::{Door, DoorPlace};
+use connection_limits::Desk;
 use pingora::apps::HttpServerApp;
 use pingora::listeners::tls::Acceptor;
 use pingora::services::ServiceWithDependents;
-use seats::Desk;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::mpsc::unbounded_channel;

@@ -2,30 +2,30 @@
 //! behind requests within bounds. Knows neither clients nor routes; what is judged is brought by the proxy.
 
 mod background;
-mod compiled;
+mod buffer_budget;
+mod compile_cache;
+mod external_calls;
 #[cfg(test)]
 mod fixture;
-mod guarded;
 mod key_sets;
 mod notes;
-mod outside;
-mod room;
 mod signing;
 mod streams;
+mod target_guardrails;
 mod trials;
 
 pub(crate) use background::BesideHooks;
-pub(crate) use compiled::ConfigGuards;
-pub(crate) use guarded::TargetGuards;
+pub(crate) use buffer_budget::{HeldRoom, Room};
+pub(crate) use compile_cache::ConfigGuards;
+pub(crate) use external_calls::{Moderator, OutsideAnswers};
 pub(crate) use notes::{HookNotes, NotedRecord, OutputVerdict};
-pub(crate) use outside::{Moderator, OutsideAnswers};
-pub(crate) use room::{HeldRoom, Room};
 pub(crate) use streams::{HeldEvents, StreamJudge, transcribed};
+pub(crate) use target_guardrails::TargetGuards;
 pub(crate) use trials::Trials;
 
 use crate::clock;
 use background::BesideRunner;
-use compiled::CompiledGuards;
+use compile_cache::CompiledGuards;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use gateway_domain::Fault;

@@ -1,6 +1,7 @@
 //! The gateway's program as a library: the command line, the settings, the service on the proxy port and the wiring of
 //! everything below. What starts it is `main.rs`; whoever builds on it calls [`run`], and nothing else is to be seen.
 
+mod auth_failures;
 mod batches;
 mod bookings;
 mod budget_alerts;
@@ -21,18 +22,17 @@ mod job_kind;
 mod kept_objects;
 mod kept_responses;
 mod limits;
-mod mcp_lines;
+mod mcp_connections;
 mod node_id;
 mod own_records;
 mod peers;
 mod price_list;
 mod proxy;
-mod record_standing;
+mod record_health;
 mod runtime_config;
 mod secrets;
 mod serve;
 mod settings;
-mod strangers;
 mod telemetry;
 mod token_counter;
 mod units;

@@ -3,12 +3,12 @@
 //! what is counted by while Redis is out of reach. Knows no policy.
 
 mod figures;
-mod outlook;
+mod key_status;
 mod settle_queue;
 mod shared;
 
 pub(crate) use figures::LimitFigures;
-pub(crate) use outlook::LimitOutlook;
+pub(crate) use key_status::LimitOutlook;
 pub(crate) use shared::SharedLimits;
 
 use crate::clock;

@@ -2,17 +2,17 @@
 //! backends, and the order in which a process comes up and goes down.
 
 mod admin_body;
+mod admin_connection_state;
 mod admin_port;
-mod admin_pulse;
 mod alerts;
 mod batches;
-mod blob_places;
+mod blob_stores;
 mod boot;
 mod exports;
 mod figures;
+mod garbage_collection;
 mod heartbeat;
 mod key_uses;
-mod leftovers;
 mod log_upkeep;
 mod mcp_state;
 mod mcp_syncs;
@@ -28,6 +28,7 @@ mod upkeep;
 mod usage_checkpoint;
 mod watcher;
 
+use crate::auth_failures::{self, Strangers};
 use crate::batches::SharedBatches;
 use crate::bookings::{BatchWatches, BookedRecords, Bookings};
 use crate::cli::ResolvedSettings;
@@ -39,7 +40,7 @@ use crate::in_flight::InFlight;
 use crate::issuers::{self, Issuers};
 use crate::kept_objects::KeptObjectNotes;
 use crate::limits::{LimitOutlook, Limits};
-use crate::mcp_lines::OpenLines;
+use crate::mcp_connections::OpenLines;
 use crate::metrics::Metrics;
 use crate::mock::{MockArgs, serve_connection};
 use crate::outbound::Outbound;
@@ -51,11 +52,10 @@ use crate::proxy::{
 };
 use crate::settings::mcp::program_path;
 use crate::settings::{Effective, Role, Settings, aws};
-use crate::strangers::{self, Strangers};
 use crate::telemetry;
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, InProcess, Places, Programs};
 use crate::usage_checkpoint::{UsageCheckpoint, UsageCounting};
-pub(crate) use blob_places::relocate as relocate_blobs;
+pub(crate) use blob_stores::relocate as relocate_blobs;
 use boot::{AppPorts, Booted};
 use gateway_admin::App;
 use gateway_domain::Secret;
@@ -121,7 +121,7 @@ pub(crate) fn run(resolved: ResolvedSettings) -> Result<(), String> {
     let app = App { mailer, settings: shown, ..secrets::follow(app, &settings, &booted, &told)? };
     control.block_on(boot::first_start(&app, &booted, &settings))?;
     look_after(&control, &app, &booted, &settings, &metrics)?;
-    strangers::keep_rows(control.handle(), app.clone(), rows);
+    auth_failures::keep_rows(control.handle(), app.clone(), rows);
     usage_checkpoint::start(&accounts, &app, &booted, &settings, control.handle())?;
     let router = gateway_admin::router(app.clone());
     let stop_admin = start_admin(&settings, &booted, descriptors, &control, &router)?;
@@ -467,7 +467,7 @@ pub(crate) fn check(resolved: &ResolvedSettings) -> Result<(), String> {
     let booted = control.block_on(boot::boot(&resolved.settings))?;
     let snapshot = gateway_domain::ports::Live::snapshot(&*booted.live);
     telemetry::print(&format!("configuration compiles at revision {}\n", snapshot.revision));
-    control.block_on(blob_places::probe(&resolved.settings))?;
+    control.block_on(blob_stores::probe(&resolved.settings))?;
     if booted.problems.is_empty() {
         Ok(())
     } else {

@@ -1,10 +1,10 @@
 //! What a run notes of its lines: which are about to be asked, and what came of each. Every run has a log of its own;
 //! those of earlier runs are closed before it reads them, so that a run which lost its batch can note nothing more.
 
-use super::write::{BlobWriter, new_blob};
+use super::blob_writer::{BlobWriter, new_blob};
 use super::{KEPT_SECS, LOG};
 use crate::batches::document::{LineCounts, LineUsage};
-use crate::batches::guest::LineRecord;
+use crate::batches::line_context::LineRecord;
 use crate::batches::lines::{LineReader, line_at};
 use crate::ids;
 use ahash::{AHashMap, AHashSet};

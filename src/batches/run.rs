@@ -2,15 +2,15 @@
 //! A line is noted as sent before it is asked, and as done with its answer; a later run asks only what is not done, and
 //! of that once more what was sent.
 
-mod ending;
+mod completion;
 mod line;
 mod managed;
 
 use super::document::{BatchProblem, BatchStatus};
-use super::keep::{KeepError, now_secs};
 use super::lines::{CheckedLines, FileLine, LineReader};
 use super::log::{self, EarlierRuns, LineDone, LogEntry, LogReader, RunLog};
-use super::road::LineRoad;
+use super::loopback::LineRoad;
+use super::operations::{KeepError, now_secs};
 use super::runner::Runner;
 use super::{BY_PROVIDER, BatchDocument, Batches};
 use crate::{clock, ids};

@@ -1,7 +1,7 @@
 //! Looks for batches that are to be run, and runs some of them at once, until the process takes leave.
 
 use super::Batches;
-use super::road::LineRoad;
+use super::loopback::LineRoad;
 use super::run::BatchRun;
 use crate::in_flight::InFlight;
 use crate::proxy::BufferBudget;

@@ -1,10 +1,10 @@
 //! A file that is only on its way through: kept sealed until a provider has it, so that no more than a few pieces are
 //! ever held, and gone as soon as nobody needs it. Knows no provider and no form.
 
-use super::keep::{FileWriter, KeepError, SharedBatches, now_secs};
+use super::blob_writer::{BlobWriter, new_blob};
 use super::lines::{CheckedLines, FileLine, LineReader};
+use super::operations::{FileWriter, KeepError, SharedBatches, now_secs};
 use super::upload::{LineUpload, pipe};
-use super::write::{BlobWriter, new_blob};
 use super::{Batches, ObjectOwner, SPOOL};
 use crate::{clock, ids};
 use bytes::Bytes;

@@ -2,8 +2,8 @@
 //! from its first byte, and its bytes are bounded. What is in a head Pingora's parser says; here is only looked where
 //! it ends.
 
-use super::link::Link;
-use super::seats::Desk;
+use super::client_stream::Link;
+use super::connection_limits::Desk;
 use bytes::BytesMut;
 use memchr::memmem::Finder;
 use std::future::poll_fn;

@@ -1,8 +1,8 @@
 //! Requests of one HTTP/1 connection, one after the other.
 
+use super::client_stream::Link;
 use super::head::Came;
 use super::http2;
-use super::link::Link;
 use super::refusal::HeadRefusal;
 use super::worker::Worker;
 use pingora::apps::HttpServerApp;

@@ -1,6 +1,6 @@
 //! Streams of one HTTP/2 connection: each is a request of its own, and the connection has a clock while it has none.
 
-use super::link::Link;
+use super::client_stream::Link;
 use super::worker::Worker;
 use pingora::apps::HttpServerApp;
 use pingora::protocols::Stream;

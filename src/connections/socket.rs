@@ -1,7 +1,7 @@
 //! One client's TCP connection, with small writes gathered: the head of an answer and its body leave in one. Reads are
 //! not buffered here, so that a connection that is silent holds nothing.
 
-use super::seats::ConnectionSeat;
+use super::connection_limits::ConnectionSeat;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use pingora::protocols::raw_connect::ProxyDigest;

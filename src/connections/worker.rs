@@ -1,9 +1,9 @@
 //! One worker: a thread of its own, and the connections that the door handed to it. A connection, its calls and their
 //! upstream connections stay on that thread: nothing is woken on another one.
 
+use super::client_stream::Link;
+use super::connection_limits::{ConnectionSeat, Desk, Seats};
 use super::head::Clocks;
-use super::link::Link;
-use super::seats::{ConnectionSeat, Desk, Seats};
 use super::socket::Socket;
 use super::{http1, http2};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! What tests of this room share: guardrails from JSON, a target that they guard, and calls that lead nowhere.
 
-use super::room::{HeldRoom, Room};
+use super::buffer_budget::{HeldRoom, Room};
 use super::{OutsideAnswers, TargetGuards};
 use crate::upstream::{AfterErrors, CheckedCalls, Credentials, Dialer, Dns, Places};
 use gateway_domain::egress::Trusted;

@@ -1,18 +1,18 @@
 //! Answers that are judged while they stream: events go in as they came, and come out when what they carry was judged,
 //! in their order and with what was taken out of them gone. Knows neither provider nor client; whoever feeds it does.
 
-mod flowing;
-mod held;
-mod passed;
+mod buffered_answer;
+mod flowing_events;
+mod output_buffer;
 mod release;
 mod transcript;
 
-pub(crate) use held::{HeldEvents, transcribed};
+pub(crate) use buffered_answer::{HeldEvents, transcribed};
 pub(crate) use transcript::Transcript;
 
-use self::flowing::FlowingEvents;
-use self::passed::PassedEvents;
-use super::room::GrowingRoom;
+use self::flowing_events::FlowingEvents;
+use self::output_buffer::PassedEvents;
+use super::buffer_budget::GrowingRoom;
 use super::{Guardrails, HookNotes, OutsideAnswers, TargetGuards, drive};
 use crate::clock;
 use bytes::{Bytes, BytesMut};

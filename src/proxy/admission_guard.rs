@@ -1,7 +1,7 @@
 //! What is refused before anything costly is done: floods of unknown keys, storms from one address, and calls beyond
 //! what a key or a provider takes at once. Knows no policy and no body.
 
-use super::refused::Refused;
+use super::refusal::Refused;
 use super::request::Request;
 use crate::clock;
 use crate::peers::Peers;

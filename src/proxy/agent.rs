@@ -7,15 +7,15 @@ mod card;
 mod ids;
 mod message;
 mod route;
-mod served;
 mod stream;
+mod target;
 
 use super::body::{self, BodyError, BodyLimits, Permit};
 use super::client::Client;
 use super::mcp::McpParts;
-use super::mcp::door::{MOST_BODY, posted};
-use super::mcp::down::McpDown;
+use super::mcp::downstream::McpDown;
 use super::mcp::identity;
+use super::mcp::request_head::{MOST_BODY, posted};
 use super::record::PendingRecords;
 use super::request::Request;
 use call::AgentTurn;
@@ -26,8 +26,8 @@ use http::{Method, header};
 use message::{AgentAsked, read};
 use pingora::proxy::Session;
 use route::{AgentRoute, version_of};
-use served::AgentServed;
-pub(crate) use served::AgentStop;
+use target::AgentServed;
+pub(crate) use target::AgentStop;
 
 pub(crate) async fn serve(
     parts: McpParts<'_>,

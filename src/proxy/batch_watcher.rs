@@ -4,9 +4,9 @@
 
 use super::direct;
 use super::exchange::CallParts;
-use super::kept_ask::{AskConfigs, AskWorld, AskedAnew, Unmade};
 use super::routing::InlineConfigs;
-use super::sticky::Assignments;
+use super::sticky_assignments::Assignments;
+use super::stored_request::{AskConfigs, AskWorld, AskedAnew, Unmade};
 use super::watch_row::WatchRow;
 use crate::batches::{ObjectOwner, SharedBatches};
 use crate::bookings::{BatchLook, BookingId, HeldWatch, WatchEnd};

@@ -1,9 +1,9 @@
 //! One call as a provider's adapter reads it, and what goes up for it: made once for a target, shared by its retries.
 
-use super::call_ask::without_model;
 use super::handshake::is_session;
 use super::head::{self, ClientHeaders, HeadPlan, HeadTarget};
 use super::objects::Binder;
+use super::realtime_call_request::without_model;
 use super::request::{Request, RequestContent};
 use super::target::Aim;
 use crate::guardrails::TargetGuards;

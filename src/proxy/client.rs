@@ -2,12 +2,12 @@
 //! up, speaks while an answer is awaited, and notices when the client leaves. Knows no provider and no config.
 
 mod early_keepalive;
+mod response_writer;
 mod upload;
-mod write;
 
 pub(crate) use early_keepalive::EarlyKeepalive;
+pub(crate) use response_writer::{SmallAnswer, answer_early, frame, linger, send_head, send_piece, settle_unread_body};
 pub(crate) use upload::{Upload, framing};
-pub(crate) use write::{SmallAnswer, answer_early, frame, linger, send_head, send_piece, settle_unread_body};
 
 use crate::cache::Leader;
 use crate::connections;

@@ -1,8 +1,8 @@
 //! Takes an answer to the client: in one piece, or as a stream that ends well or says that it broke. Knows nothing of
 //! how the answer was come by, and decides nothing about retries or targets.
 
-mod accounted;
 mod downstream;
+mod event_budget;
 mod head;
 mod meter;
 mod outcome;
@@ -10,7 +10,7 @@ mod pump;
 mod source;
 mod timers;
 
-pub(crate) use accounted::Accounted;
+pub(crate) use event_budget::Accounted;
 pub(crate) use head::{
     ReplyNames, announce, bare_head, decorate, fault_head, json_answer, own_head, passed_head, refusal,
 };

@@ -3,20 +3,20 @@
 //! addresses as all calls. What is asked and told there is the family's to know; nothing falls back, as an object is in
 //! one place.
 
+mod batch_output;
+mod batch_poll;
+mod batch_usage;
 mod batches;
-mod counting;
 mod family_files;
 mod files;
 mod job_list;
 mod line_count;
 mod lines;
-mod list_part;
-mod own_list;
-mod passed_output;
+mod list_page;
 mod results;
 mod service;
 mod upload;
-mod watched;
+mod workspace_list;
 
 use super::client::{SmallAnswer, answer_early, frame, send_head, send_piece};
 use super::deliver::{self, decorate, own_head};
@@ -28,6 +28,7 @@ use super::request::Request;
 use super::routing::Routing;
 use super::target::{self, Aim};
 use crate::upstream::http1::Response;
+pub(crate) use batch_poll::look;
 use batches::{DirectBatches, FoundBatch};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
@@ -43,7 +44,6 @@ use results::{BatchReader, ResultLines};
 use serde_json::Value;
 use service::Services;
 use std::sync::Arc;
-pub(crate) use watched::look;
 
 /// What is asked.
 pub(crate) struct DirectCall {
@@ -297,10 +297,10 @@ impl DirectParts<'_> {
         let done = match (call.verb, &batches) {
             (DirectVerb::File(home, verb), _) => self.file(session, (asked, &services), (home, verb)).await,
             (DirectVerb::Batch(_, verb), Some(batches)) => batches.answer(verb, &mut ended).await,
-            (DirectVerb::PassedOutput(id), _) => passed_output::opened(&services, &id, &mut ended).await,
+            (DirectVerb::PassedOutput(id), _) => batch_output::opened(&services, &id, &mut ended).await,
             (DirectVerb::OwnList(root), _) => {
-                let list = own_list::listed(&services, root, binds.as_deref()).await;
-                listed = list.as_deref().map(own_list::ended).unwrap_or_default();
+                let list = workspace_list::listed(&services, root, binds.as_deref()).await;
+                listed = list.as_deref().map(workspace_list::ended).unwrap_or_default();
                 list.map(DirectAnswer::Text)
             }
             (DirectVerb::JobList, _) => job_list::listed(&services).await.map(DirectAnswer::Json),

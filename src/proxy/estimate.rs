@@ -1,8 +1,8 @@
 //! What a call may use, from its body alone: tokens that go in, guessed, and the most that may come out, as far as
 //! the body bounds it. Asked only when some limit counts tokens or money.
 
-use super::reckoned::Reckoned;
 use super::request::{Request, RequestContent};
+use super::token_estimate::Reckoned;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Operation, Uses};
 use gateway_policies::Estimate;

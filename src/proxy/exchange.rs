@@ -2,22 +2,22 @@
 //! on Pingora's client session; nothing goes downstream before the chosen upstream gave a valid head.
 
 mod admission;
-mod apart;
 mod attempt;
 mod backoff;
-mod booked;
-mod judged;
+mod batch_line_usage;
+mod batch_passthrough;
+mod cache_lookup;
+mod composite_call;
+mod fine_tuning_usage;
+mod guardrail_stage;
+mod limit_status;
 mod line_judge;
 mod line_target;
 mod live;
-mod lookup;
-mod passed;
-mod read;
+mod response_reader;
 mod retries;
 mod runs;
 mod speech;
-mod standing;
-mod trained;
 mod unpriced;
 
 use super::admission_guard::AdmissionGuard;
@@ -36,24 +36,24 @@ use crate::kept_responses::KeptResponses;
 use crate::price_list;
 use crate::upstream::{Credentials, Dialer};
 use admission::{Admission, AdmissionGate, Holds, plus};
-pub(crate) use apart::ApartCall;
 use attempt::{Attempt, AttemptStop, Turn};
-pub(crate) use booked::{book, denied};
+pub(crate) use batch_line_usage::{book, denied};
+pub(crate) use batch_passthrough::LookedAt;
+pub(crate) use composite_call::ApartCall;
 use gateway_domain::counters::{Charge, Counters};
 use gateway_domain::ports::IdSeal;
 use gateway_domain::record::{CacheStatus, LogRecord, Steps};
 use gateway_domain::{AnswerForm, Fault, Operation, Usage};
 use gateway_policies::Used;
+use guardrail_stage::Verdicts;
 use http::{HeaderValue, header};
-use judged::Verdicts;
+pub(crate) use limit_status::limits;
 pub(crate) use line_judge::{JudgedLine, LedLine, LineJudge};
 pub(crate) use line_target::{LineRead, LineTarget};
 pub(crate) use live::{
     CallRows, CallTakeover, CallWatch, LiveCounts, LiveParts, NotedCalls, PartClaims, WatchSeat, WatchSeats,
     standing_now,
 };
-pub(crate) use passed::LookedAt;
-pub(crate) use standing::limits;
 use std::sync::Arc;
 use std::time::Duration;
 pub(crate) use unpriced::UnpricedCalls;
@@ -174,13 +174,13 @@ impl<'a> Exchange<'a> {
                     return Err(Unanswered::ClientLeft(left));
                 }
             };
-            if let Some(job) = trained::seen(self.request, &outcome) {
+            if let Some(job) = fine_tuning_usage::seen(self.request, &outcome) {
                 // Boxed, as few calls have it.
                 Box::pin(self.count_trained(job)).await;
             }
-            if let Some(answer) = passed::seen(self.request, attempt.info.provider, &outcome) {
+            if let Some(answer) = batch_passthrough::seen(self.request, attempt.info.provider, &outcome) {
                 Box::pin(self.note_passed(answer)).await;
-                passed::lead_to_results(self.request, &mut outcome);
+                batch_passthrough::lead_to_results(self.request, &mut outcome);
             }
             let record = self.record(&attempt, &outcome);
             if !self.moves_on(&outcome, attempt.info.hooks.as_deref()) {

@@ -19,7 +19,7 @@ use super::own_objects::OwnParts;
 use super::own_tokens::OwnTokens;
 use super::routing::{BreakerStates, InlineConfigs};
 use super::settings::ProxySettings;
-use super::sticky::Assignments;
+use super::sticky_assignments::Assignments;
 use crate::batches::SharedBatches;
 use crate::explanations::Explainer;
 use crate::in_flight::InFlight;

@@ -3,7 +3,7 @@
 
 use super::handshake;
 use super::headers::suffix_of;
-use super::refused::Refused;
+use super::refusal::Refused;
 use crate::runtime_config::ConfigHandle;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::stranger::{Stranger, Unwelcome};

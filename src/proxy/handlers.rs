@@ -4,7 +4,7 @@
 mod batch_lines;
 mod browser_keys;
 mod calls;
-mod explained;
+mod explanation;
 mod kept_objects;
 mod realtime_calls;
 mod tools;

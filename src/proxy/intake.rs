@@ -8,15 +8,15 @@ mod permits;
 pub(super) use permits::NO_MCP;
 
 use super::admission_guard::AdmissionGuard;
-use super::asked_path::{AskedPath, asked, name_session, takes_short_keys};
 use super::capture_policy::CapturePolicy;
 use super::client_address::client_ip;
 use super::gateway_key::credentials;
 use super::headers::GatewayHeaders;
 use super::mcp::McpAuthorization;
 use super::own_tokens::OwnTokens;
-use super::refused::Refused;
+use super::refusal::Refused;
 use super::request::{AskedFor, Caller, LastLook, RawNames, Request, RequestContent, Tenant, Waited};
+use super::route_match::{AskedPath, asked, name_session, takes_short_keys};
 use super::settings::ProxySettings;
 use super::short_keys::{ShortKey, goes_round};
 use super::trace;

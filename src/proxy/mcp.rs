@@ -6,24 +6,24 @@ mod accounts;
 mod authorization;
 pub(in crate::proxy) mod breaker;
 mod call;
-pub(in crate::proxy) mod door;
-pub(in crate::proxy) mod down;
+pub(in crate::proxy) mod call_record;
+pub(in crate::proxy) mod downstream;
 mod drift;
 mod duplex;
+pub(in crate::proxy) mod event_budget;
 mod figures;
-pub(in crate::proxy) mod gate;
 pub(in crate::proxy) mod guard;
-pub(in crate::proxy) mod heard;
 pub(in crate::proxy) mod identity;
 mod legacy;
 mod legacy_streams;
 mod lists;
 mod mailbox;
-pub(in crate::proxy) mod note;
-mod sessionless;
+pub(in crate::proxy) mod request_head;
+mod server_query;
+mod sessionless_servers;
 pub(in crate::proxy) mod state;
-mod talk;
 mod target;
+pub(in crate::proxy) mod tool_policies;
 pub(in crate::proxy) mod upstream;
 mod watch;
 
@@ -41,8 +41,7 @@ use super::record::PendingRecords;
 use super::request::Request;
 use bytes::Bytes;
 use call::McpTurn;
-use door::{Posted, posted};
-use down::McpDown;
+use downstream::McpDown;
 use gateway_domain::{Fault, FaultKind};
 use gateway_mcp::RpcError;
 use gateway_mcp::session::McpSession;
@@ -50,6 +49,7 @@ use http::{HeaderName, Method, header};
 use legacy::LegacyServing;
 use pingora::Error;
 use pingora::proxy::Session;
+use request_head::{Posted, posted};
 use target::McpServed;
 
 /// What of the gateway such a call needs.
@@ -94,11 +94,11 @@ pub(crate) async fn serve(
         };
     }
     let posted = match request.ask.method {
-        Method::POST => match door::content(session) {
+        Method::POST => match request_head::content(session) {
             Ok(()) => posted(session),
             Err(status) => return plain(parts, session, request, status).await,
         },
-        Method::GET => door::stream(session).map(|()| posted(session)).unwrap_or_else(Posted::refused),
+        Method::GET => request_head::stream(session).map(|()| posted(session)).unwrap_or_else(Posted::refused),
         _ => posted(session),
     };
     if let Some(status) = posted.refused {
@@ -137,7 +137,7 @@ pub(crate) async fn serve(
 
 async fn read_message(parts: McpParts<'_>, session: &mut Session, held: &mut Permit) -> Result<Bytes, McpStop> {
     let settings = &parts.calls.delivery.settings;
-    let limits = BodyLimits { most: settings.max_body.min(door::MOST_BODY), time: settings.body_timeout };
+    let limits = BodyLimits { most: settings.max_body.min(request_head::MOST_BODY), time: settings.body_timeout };
     match body::read(&mut session.downstream_session, limits, held).await {
         Ok(body) => Ok(body.bytes),
         Err(BodyError::Gone(e)) => Err(McpStop::Gone(e.into_down())),

@@ -3,11 +3,11 @@
 //! names it to that provider and to no other. Knows no store, as there is none.
 
 mod isolation;
-mod notes;
+mod ownership;
 mod stream;
 
 pub(crate) use isolation::{is_isolated, shown_list};
-use notes::ObjectNotes;
+use ownership::ObjectNotes;
 pub(crate) use stream::BoundStream;
 
 use super::content::look;

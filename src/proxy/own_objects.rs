@@ -1,10 +1,10 @@
 //! Calls about files and batches that the gateway keeps itself: those whose id says so, that ask for the provider
 //! `gateway`, or that name no provider at all. All others go to providers. Runs nothing.
 
-mod creating;
+mod batch_creation;
 mod form;
 
-pub(crate) use creating::{apply_options, create, input_of};
+pub(crate) use batch_creation::{apply_options, create, input_of};
 pub(crate) use form::{PassingFile, receive_passing};
 
 use super::client::{SmallAnswer, answer_early, send_head, send_piece};

@@ -1,15 +1,15 @@
 //! One request as intake leaves it: who asks, for what, with which body. Not changed afterwards.
 
 mod line;
-mod prompt_ask;
+mod prompt_request;
 
 pub(crate) use line::LineMark;
-pub(crate) use prompt_ask::{PromptAsk, PromptVerb, asked as prompt_asked, route as chat_route};
+pub(crate) use prompt_request::{PromptAsk, PromptVerb, asked as prompt_asked, route as chat_route};
 
-use super::call_ask::CallAsk;
 use super::capture_policy::CapturePolicy;
 use super::headers::GatewayHeaders;
-use super::reckoned::Reckoned;
+use super::realtime_call_request::CallAsk;
+use super::token_estimate::Reckoned;
 use crate::batches::{LineGuest, LineTask};
 use crate::runtime_config::RuntimeConfig;
 use bytes::Bytes;

@@ -8,7 +8,7 @@ pub(crate) use breakers::BreakerStates;
 pub(crate) use inline::InlineConfigs;
 
 use super::request::{Request, Tenant};
-use super::sticky::{Assignments, View};
+use super::sticky_assignments::{Assignments, View};
 use crate::batches::{ConfigOfBatch, PinnedConfig};
 use crate::guardrails::ConfigGuards;
 use crate::ids;

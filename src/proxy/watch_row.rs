@@ -2,10 +2,10 @@
 //! provider calls it, and the request that made it.
 
 use super::headers::GatewayHeaders;
-use super::kept_ask::KeptAsk;
 use super::own_objects;
 use super::request::Request;
 use super::routing::Routing;
+use super::stored_request::KeptAsk;
 use crate::bookings::{BatchWatches, BookingId, WatchedWork};
 use gateway_domain::id::WorkspaceId;
 use http::HeaderMap;

@@ -4,7 +4,7 @@
 //! number, by descriptors that the proxy port never takes.
 
 use super::admin_body::{self, Ticketed};
-use super::admin_pulse::{Pulse, PulseStream};
+use super::admin_connection_state::{Pulse, PulseStream};
 use crate::connections::Clocks;
 use crate::in_flight::InFlight;
 use axum::Router;

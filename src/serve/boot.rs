@@ -1,8 +1,9 @@
 //! Opens the stores, the vault and the snapshot: the one `match` on backends.
 
-use super::leftovers::Leftovers;
+use super::garbage_collection::Leftovers;
 use super::process::Process;
-use super::{aliases, blob_places};
+use super::{aliases, blob_stores};
+use crate::auth_failures::Strangers;
 use crate::batches::NEVER_REFUSED;
 use crate::clock;
 use crate::health::HealthComponents;
@@ -11,7 +12,6 @@ use crate::kept_objects::{KeptObjectBounds, KeptObjectNotes};
 use crate::metrics::{Metrics, MetricsOptions};
 use crate::runtime_config::ConfigHandle;
 use crate::settings::Settings;
-use crate::strangers::Strangers;
 use crate::telemetry;
 use crate::token_counter::TokenCounter;
 use crate::usage_checkpoint::UsageCheckpoint;
@@ -125,7 +125,7 @@ pub(crate) async fn boot(settings: &Settings) -> Result<Booted, String> {
     let remains = remains(&settings.data_dir);
     let trusted = Trusted::parse(&settings.trusted_custom_hosts).map_err(|e| format!("--trusted-custom-hosts: {e}"))?;
     let trusted = Arc::new(trusted);
-    let places = blob_places::open(settings)?;
+    let places = blob_stores::open(settings)?;
     let url = url(settings)?;
     let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault: Arc<dyn Vault> = Arc::new(SealingVault::new(&key));
@@ -201,7 +201,7 @@ async fn open_logs(
     if settings.log_bodies_url.is_empty() {
         return Ok(store);
     }
-    Ok(Arc::new(BodiesOutside::new(store, blob_places::open_for_bodies(settings)?)))
+    Ok(Arc::new(BodiesOutside::new(store, blob_stores::open_for_bodies(settings)?)))
 }
 
 /// The database and its rows.
@@ -391,7 +391,7 @@ pub(crate) async fn migrate(settings: &Settings) -> Result<(), String> {
 pub(super) async fn row_blobs(settings: &Settings) -> Result<RowBlobs, String> {
     let key = MasterKey::from_file(&master_key_file(settings)).map_err(|e| format!("--master-key-file: {e}"))?;
     let vault = Arc::new(SealingVault::new(&key));
-    let places = blob_places::open(settings)?;
+    let places = blob_stores::open(settings)?;
     let database = gateway_store::open(&url(settings)?, &options(settings)).await;
     let database = database.map_err(|e| format!("database: {e}"))?;
     database.check_key(&*vault).await.map_err(|e| format!("database: {e}"))?;

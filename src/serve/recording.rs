@@ -3,14 +3,14 @@
 
 use super::boot::Booted;
 use super::{log_headers, usage_checkpoint};
+use crate::auth_failures::Strangers;
 use crate::bookings::BookedRecords;
 use crate::health::HealthComponents;
 use crate::metrics::Metrics;
 use crate::otlp::Otlp;
 use crate::own_records::OwnRecords;
-use crate::record_standing;
+use crate::record_health;
 use crate::settings::Settings;
-use crate::strangers::Strangers;
 use crate::usage_checkpoint::{UsageCheckpoint, UsageCounting};
 use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer, WriterTrouble};
 use gateway_domain::stranger::TurnedAway;
@@ -55,7 +55,7 @@ pub(super) fn start(
     let (journal, shipper) = opened.map_err(|e| format!("journal {}: {e}", dir.display()))?;
     let accounts = usage_checkpoint::open(booted, settings, counting, &journal, control)?;
     let trouble = WriterTrouble::default();
-    record_standing::report(parts, metrics, &trouble);
+    record_health::report(parts, metrics, &trouble);
     let (gauge, are_off) = (journal.gauge(), settings.log_store_url.as_deref() == Some("off:"));
     let way = RecordPath {
         journal,

@@ -2,7 +2,7 @@
 //! of, costs of records whose price came later, jobs and blobs that are over. Each node that serves the Admin API does
 //! it; what one has done, the others find done.
 
-use super::leftovers::Leftovers;
+use super::garbage_collection::Leftovers;
 use crate::clock;
 use gateway_admin::{App, maintain, reprice};
 use gateway_store::Database;

@@ -3,12 +3,12 @@
 
 use crate::batches::batch_id;
 use crate::batches::document::LineUsage;
-use crate::batches::guest::{BookedAnswer, LineGuest, LineTask};
-use crate::batches::keep::now_secs;
+use crate::batches::line_context::{BookedAnswer, LineGuest, LineTask};
 use crate::batches::lines::FileLine;
 use crate::batches::log::LineDone;
-use crate::batches::pinned::{ConfigOfBatch, PinnedConfig};
-use crate::batches::road::{LineCall, LineRoad, NativeCall};
+use crate::batches::loopback::{LineCall, LineRoad, NativeCall};
+use crate::batches::operations::now_secs;
+use crate::batches::pinned_config::{ConfigOfBatch, PinnedConfig};
 use bytes::Bytes;
 use gateway_domain::cloud::CloudService;
 use gateway_domain::id::KeyId;

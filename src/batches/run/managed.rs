@@ -5,9 +5,9 @@
 use super::line::{FIRST_WAIT, LONGEST_WAIT, LineSender, is_own, retry_after};
 use super::{BatchRun, Halt, OwnLimit, PULSE, RunBroken, RunEnd};
 use crate::batches::document::{BatchProblem, BatchStatus};
-use crate::batches::keep::{KeepError, now_secs};
 use crate::batches::lines::{LineReader, MOST_MODELS};
-use crate::batches::native::{self, NativeBatch, NativeList};
+use crate::batches::native_batch::{self, NativeBatch, NativeList};
+use crate::batches::operations::{KeepError, now_secs};
 use crate::batches::upload::pipe;
 use crate::batches::{BatchDocument, batch_id};
 use crate::downloads;
@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 mod family;
 mod family_results;
-mod judged;
+mod guardrail_stage;
 mod results;
 
 use family::{WrittenLines, feed};
@@ -170,7 +170,7 @@ impl BatchRun {
         if batch.provider_job.is_some() {
             let list: NativeList =
                 self.request_json(sender, Method::GET, "/v1/batches?limit=100".to_owned(), &Value::Null).await?;
-            found = list.data.into_iter().find(|made| native::is_of(made, &own));
+            found = list.data.into_iter().find(|made| native_batch::is_of(made, &own));
         }
         let made = match found {
             Some(made) => made,
@@ -179,7 +179,7 @@ impl BatchRun {
                     .change(self.workspace, self.id(), |batch| batch.provider_job = Some(String::new()))
                     .await?;
                 let file = self.native.file.clone().unwrap_or_default();
-                let asked = native::creation(&sender.setup.options, &own, (&file, &batch.endpoint));
+                let asked = native_batch::creation(&sender.setup.options, &own, (&file, &batch.endpoint));
                 let call = sender.native(Method::POST, "/v1/batches".to_owned(), &asked);
                 let call = sender.native_at(call, (CloudService::Api, true), None);
                 read_told(self.road.open(call, None).await).await?
@@ -197,11 +197,11 @@ impl BatchRun {
 
     /// The lines, as a file of the provider's; its id.
     async fn upload(&mut self, batch: &BatchDocument, sender: &LineSender) -> Result<String, RunBroken> {
-        let (front, back) = native::form_around();
+        let (front, back) = native_batch::form_around();
         let (taker, source) = pipe();
         let length = match self.native.lines.clone() {
             Some(written) => {
-                let content_type = native::form_type();
+                let content_type = native_batch::form_type();
                 let form = LinesForm { content_type, front, between: "\n", back: format!("\n{back}") };
                 let reader = LineReader::new(&self.batches().blobs, written.blob);
                 let length = usize::try_from(written.whole(&form)).unwrap_or(usize::MAX);
@@ -217,7 +217,7 @@ impl BatchRun {
             }
         };
         let mut call = sender.native(Method::POST, "/v1/files".to_owned(), &Value::Null);
-        let kind = HeaderValue::from_str(&native::form_type());
+        let kind = HeaderValue::from_str(&native_batch::form_type());
         call.headers.push((header::CONTENT_TYPE, kind.map_err(|e| KeepError::Store(e.to_string()))?));
         let (road, upload) = (self.road.clone(), StreamedBody { source: Box::new(source), length });
         let mut opening = Box::pin(async move { road.open(call, Some(upload)).await });
@@ -247,7 +247,7 @@ impl BatchRun {
                 models.insert(model.clone(), led);
             }
             let led = models.get(&model).and_then(Option::as_deref);
-            bytes += native::native_line(&asked, asked.body, led).map_or(0, |line| line.len());
+            bytes += native_batch::native_line(&asked, asked.body, led).map_or(0, |line| line.len());
             self.pulse_lease().await?;
         }
         Ok((models, bytes))
@@ -291,7 +291,7 @@ async fn feed_led(
         };
         let Ok(asked) = line.read() else { continue };
         let led = models.get(&asked.model()).and_then(Option::as_deref);
-        let Some(text) = native::native_line(&asked, asked.body, led) else { continue };
+        let Some(text) = native_batch::native_line(&asked, asked.body, led) else { continue };
         if taker.send(text.into()).await.is_err() {
             return;
         }

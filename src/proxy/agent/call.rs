@@ -2,15 +2,15 @@
 
 use super::ids::AgentIds;
 use super::message::{AgentAsked, AgentWay, protocol_error};
-use super::served::AgentServed;
+use super::target::AgentServed;
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::McpParts;
-use crate::proxy::mcp::door::Posted;
-use crate::proxy::mcp::down::{LastMessage, McpDown};
-use crate::proxy::mcp::gate::{self, ToolCalled};
+use crate::proxy::mcp::call_record::{McpBook, McpOutcome};
+use crate::proxy::mcp::downstream::{LastMessage, McpDown};
 use crate::proxy::mcp::guard::{GuardedTool, guard};
-use crate::proxy::mcp::note::{McpBook, McpOutcome};
+use crate::proxy::mcp::request_head::Posted;
+use crate::proxy::mcp::tool_policies::{self, ToolCalled};
 use crate::proxy::mcp::upstream::response_of;
 use crate::proxy::outbound::{OutboundAsk, OutboundCalls, read};
 use crate::proxy::record::PendingRecords;
@@ -204,7 +204,7 @@ impl AgentTurn<'_, '_> {
             arguments: admitted.params.len(),
             price: self.served.upstream.price(admitted.method.name()),
         };
-        gate::admit(self.parts.calls, self.request, called).await
+        tool_policies::admit(self.parts.calls, self.request, called).await
     }
 
     /// What judges this request and its answer.
@@ -362,7 +362,11 @@ impl AgentTurn<'_, '_> {
         let last = &outcome.last;
         let was_called = method.sends() && outcome.was_called;
         let cost = self.served.upstream.price(method.name()).filter(|_| was_called);
-        let tokens = if method.sends() { gate::tokens(asked.params.len()) + gate::tokens(outcome.answered) } else { 0 };
+        let tokens = if method.sends() {
+            tool_policies::tokens(asked.params.len()) + tool_policies::tokens(outcome.answered)
+        } else {
+            0
+        };
         let charges = hold.settle(Used { tokens, cost: cost.and_then(|cost| u64::try_from(cost.0).ok()) });
         let told = McpOutcome {
             protocol: "a2a",

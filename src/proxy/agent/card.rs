@@ -1,6 +1,6 @@
 //! The card of an agent as its clients see it, which leads to the gateway.
 
-use super::served::{AgentServed, AgentStop};
+use super::target::{AgentServed, AgentStop};
 use crate::proxy::client::{Client, ClientLeft, settle_unread_body};
 use crate::proxy::deliver::own_head;
 use crate::proxy::mcp::McpParts;

@@ -2,7 +2,7 @@
 //! them apart, so an id says whose it is: the same id is sealed to the same text, on every node, and opens for nobody
 //! else. Ids that clients make themselves (of contexts, and of tasks before 0.3) go up in a form of this caller's own.
 
-use super::served::AgentServed;
+use super::target::AgentServed;
 use gateway_domain::ports::IdSeal;
 use gateway_mcp::a2a::ids::{A2aId, each};
 use gateway_mcp::a2a::method::UNNAMED;

@@ -2,7 +2,7 @@
 //! takes HTTP with JSON. Which endpoint it is, the agent's card and the version decide; where none fits, the registered
 //! address.
 
-use super::served::AgentServed;
+use super::target::AgentServed;
 use gateway_domain::path::decoded;
 use gateway_domain::resource::agent::AgentBinding;
 use gateway_domain::snapshot::AgentEndpoint;

@@ -6,8 +6,8 @@ use super::call::{AgentOutcome, AgentTurn, FAILED, NOUN, denied, failed, too_lon
 use super::message::{AgentAsked, AgentWay};
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::heard::HeardEvents;
+use crate::proxy::mcp::downstream::LastMessage;
+use crate::proxy::mcp::event_budget::HeardEvents;
 use crate::proxy::mcp::upstream::response_of;
 use crate::proxy::outbound::{MOST_ANSWER, fallen};
 use crate::proxy::text_guard::{GuardedText, TextGuard};

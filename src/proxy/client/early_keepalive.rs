@@ -1,7 +1,7 @@
 //! Comments in a stream that has not begun, for clients that ask for them: the first commits the 200, so what fails
 //! after it is told in-band. Nothing is said without being asked, nor of calls that pass through untouched.
 
-use super::write::frame;
+use super::response_writer::frame;
 use super::{COMMENT, gone};
 use pingora::http::ResponseHeader;
 use pingora::protocols::http::{HttpTask, ServerSession};

@@ -1,7 +1,7 @@
 //! Heads of answers: what of the upstream's is passed on, and the gateway's own headers beside it, under every
 //! prefix that clients know. Sends nothing.
 
-mod own;
+mod gateway_headers;
 
 use crate::proxy::client::SmallAnswer;
 use crate::proxy::headers::{PREFIX, suffix_of};
@@ -11,9 +11,9 @@ use crate::upstream::http1::ResponseHead;
 use bytes::Bytes;
 use gateway_domain::counters::RateLimitStandings;
 use gateway_domain::{Dialect, Fault, FaultKind};
+use gateway_headers::{GatewayResponseHeaders, OwnNames, free_bare_limits};
 use http::response::Parts as RespParts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use own::{GatewayResponseHeaders, OwnNames, free_bare_limits};
 use pingora::http::ResponseHeader;
 
 /// Names made once at start.
@@ -84,7 +84,9 @@ fn drop_own(names: &ReplyNames, head: &mut ResponseHeader) {
 
 /// What of the gateway's own headers is known before any target has answered.
 pub(crate) fn announce(names: &ReplyNames, head: &mut ResponseHeader, request: &Request) {
-    edit(head, |headers| own::put(headers, &names.own.trace_id, own::text(&request.caller.trace)));
+    edit(head, |headers| {
+        gateway_headers::put(headers, &names.own.trace_id, gateway_headers::text(&request.caller.trace))
+    });
 }
 
 /// The gateway's own headers on an answer of a target.
@@ -156,7 +158,7 @@ fn plain_fault_head(names: &ReplyNames, fault: &Fault) -> Box<ResponseHeader> {
             headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
         }
         if fault.kind().row().exception {
-            own::put(headers, &names.own.exception, own::text("true"));
+            gateway_headers::put(headers, &names.own.exception, gateway_headers::text("true"));
         }
     });
     head

@@ -1,6 +1,6 @@
 //! Usage of answers that are passed on untouched: read beside the bytes, never from changed ones.
 
-use super::accounted::Accounted;
+use super::event_budget::Accounted;
 use super::outcome::{media_of, tokens_of};
 use crate::proxy::body::{BufferBudget, Permit};
 use crate::proxy::call::raw_call;

@@ -2,7 +2,7 @@
 //! that the provider has. What came by the gateway from another workspace is unknown, and only what came by it is
 //! removed by it.
 
-use super::list_part::FileListPart;
+use super::list_page::FileListPart;
 use super::service::{ServiceCall, Services};
 use super::{DirectStop, own_objects};
 use crate::upstream::http1::Response;

@@ -1,7 +1,7 @@
 //! Files in a bucket of a cloud: looked at, read and removed by the address that the client holds. The bucket is the
 //! one of the target's settings, and what came by the gateway from another workspace is unknown.
 
-use super::list_part::FileListPart;
+use super::list_page::FileListPart;
 use super::service::{ServiceCall, Services};
 use super::{DirectStop, own_objects};
 use crate::upstream::http1::Response;

@@ -5,10 +5,10 @@
 use super::service::Services;
 use super::{DirectParts, bad, own_objects};
 use crate::batches::{BadLine, FileWriter, Spool, SpooledLine};
-use crate::proxy::asked_path::route;
 use crate::proxy::content::look;
 use crate::proxy::exchange::LineTarget;
 use crate::proxy::request::{LineMark, Request, RequestContent, Route};
+use crate::proxy::route_match::route;
 use crate::proxy::routing::Routing;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use gateway_domain::operation::Body;

@@ -3,9 +3,9 @@
 
 use super::CallParts;
 use super::admission::{Admission, AdmissionGate, Reservation};
-use super::judged::{self, JudgedRequest, Verdicts};
-use super::lookup::{Lookup, key};
-use super::read;
+use super::cache_lookup::{Lookup, key};
+use super::guardrail_stage::{self, JudgedRequest, Verdicts};
+use super::response_reader;
 use super::retries::{self, Tries};
 use crate::cache::Leader;
 use crate::guardrails::NotedRecord;
@@ -20,7 +20,7 @@ use crate::proxy::record::{AttemptInfo, SentRequest};
 use crate::proxy::request::Request;
 use crate::proxy::responses::{KeptFrom, ResponseKeeper};
 use crate::proxy::target::Aim;
-use crate::proxy::{body, hooks, shape, target};
+use crate::proxy::{body, hooks, param_overrides, target};
 use crate::upstream::Pass;
 use crate::upstream::http1::{self, PeerTimeouts, RequestBody, SendError};
 use bytes::Bytes;
@@ -119,7 +119,7 @@ impl<'a> Turn<'a, '_> {
             info.late_prices = Some(Box::new(prices));
         }
         let guarded = match hooks::is_unguarded(request, leaf) {
-            true => shape::content(request, leaf).map(JudgedRequest::unguarded).map_err(Outcome::Fault),
+            true => param_overrides::content(request, leaf).map(JudgedRequest::unguarded).map_err(Outcome::Fault),
             // Boxed, as most requests have none.
             false => Box::pin(self.judge_request(leaf, &aim, attempt)).await?,
         };
@@ -143,7 +143,7 @@ impl<'a> Turn<'a, '_> {
             if let Some(prepared) = &prepared
                 && let Some(answered) = Box::pin(self.look(&resolved, prepared, attempt)).await?
             {
-                return Ok(judged::softened(answered, attempt));
+                return Ok(guardrail_stage::softened(answered, attempt));
             }
         }
         let begun = request.look();
@@ -331,10 +331,10 @@ impl Tries for TargetTries<'_, '_, '_> {
             return Ok(outcome);
         }
         let judged = match &self.resolved.guarded {
-            None => judged::softened(outcome, self.attempt),
+            None => guardrail_stage::softened(outcome, self.attempt),
             Some(guarded) => Box::pin(self.turn.judge_answer(guarded, self.resolved, outcome, self.attempt)).await?,
         };
-        Ok(judged::prepend_hook_results(judged, self.resolved, self.turn.gate.request, self.attempt))
+        Ok(guardrail_stage::prepend_hook_results(judged, self.resolved, self.turn.gate.request, self.attempt))
     }
 
     async fn pause(&mut self, unwanted: Outcome, wait: Duration) -> Result<(), ClientLeft> {
@@ -418,7 +418,7 @@ impl TargetCall<'_> {
         if let Some(signed) = signed.as_ref().filter(|signed| refused(&signed.pass)) {
             parts.credentials.refused(signed.grant, &signed.pass, Some(response.head().headers()));
         }
-        let reader = read::ResponseReader { delivery: &parts.delivery, request, resolved, head, whole_at };
+        let reader = response_reader::ResponseReader { delivery: &parts.delivery, request, resolved, head, whole_at };
         reader.read(response).await
     }
 }

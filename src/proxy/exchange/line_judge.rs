@@ -3,7 +3,7 @@
 //! answer. Sends nothing to the provider.
 
 use super::CallParts;
-use super::judged::{DENIED, SOFT, answers_are_judged};
+use super::guardrail_stage::{DENIED, SOFT, answers_are_judged};
 use crate::clock;
 use crate::guardrails::{HookNotes, TargetGuards};
 use crate::proxy::capture_policy::CapturePolicy;

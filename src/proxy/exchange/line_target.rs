@@ -4,7 +4,7 @@
 use crate::proxy::call::ResolvedTarget;
 use crate::proxy::request::{Request, RequestContent};
 use crate::proxy::routing::Routing;
-use crate::proxy::{shape, target};
+use crate::proxy::{param_overrides, target};
 use bytes::Bytes;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, Usage};
@@ -50,7 +50,7 @@ impl<'a> LineTarget<'a> {
     }
 
     fn resolved(&self) -> Result<ResolvedTarget<'_>, Fault> {
-        self.of_content(shape::content(self.request, &self.leaf)?)
+        self.of_content(param_overrides::content(self.request, &self.leaf)?)
     }
 
     fn of_content<'c>(&'c self, content: Cow<'c, RequestContent>) -> Result<ResolvedTarget<'c>, Fault> {
@@ -66,12 +66,12 @@ impl<'a> LineTarget<'a> {
 
     /// The line with what the config fills in and sets: what guardrails look at.
     pub(crate) fn filled(&self) -> Result<Bytes, Fault> {
-        shape::filled(self.request, &self.leaf)
+        param_overrides::filled(self.request, &self.leaf)
     }
 
     /// The body that the provider would be asked with, for a line that was [filled](Self::filled).
     pub(crate) fn written(&self, filled: Bytes) -> Result<Bytes, Fault> {
-        let content = shape::finished(self.request, &self.leaf, filled)?;
+        let content = param_overrides::finished(self.request, &self.leaf, filled)?;
         Ok(self.of_content(content)?.asked(self.request)?.body.join())
     }
 

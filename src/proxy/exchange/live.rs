@@ -3,30 +3,30 @@
 //! that runs out ends the session. How a connection to the provider is come by is the exchange's business, as with any
 //! call.
 
-mod beside;
+mod call_leases;
 mod call_row;
 mod calls;
-mod closing;
-mod counts;
-mod guarding;
-mod guards;
-mod held;
-mod leaving;
+mod close_state;
+mod guardrail_stage;
+mod held_output;
 mod listener;
-mod noted;
+mod live_api;
 mod responses;
-mod seconds;
 mod session;
-mod standing;
+mod session_guardrails;
+mod session_metrics;
+mod session_validity;
+mod sideband;
 mod takeover;
+mod termination;
 mod transcriber;
 mod turns;
 mod watch;
 
-pub(crate) use beside::PartClaims;
-pub(crate) use counts::LiveCounts;
-pub(crate) use noted::{CallRows, NotedCalls};
-pub(crate) use standing::standing_now;
+pub(crate) use call_leases::{CallRows, NotedCalls};
+pub(crate) use session_metrics::LiveCounts;
+pub(crate) use session_validity::standing_now;
+pub(crate) use sideband::PartClaims;
 pub(crate) use takeover::CallTakeover;
 pub(crate) use watch::{CallWatch, WatchSeat, WatchSeats};
 

@@ -5,7 +5,7 @@ use super::{Ctx, Gateway};
 use crate::connections;
 use crate::proxy::client_address::client_ip;
 use crate::proxy::mcp::take_legacy;
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::Request;
 use crate::proxy::{http1_head, intake};
 use gateway_domain::Fault;

@@ -6,9 +6,9 @@ use crate::proxy::client;
 use crate::proxy::exchange::Unanswered;
 use crate::proxy::mcp::McpChallenge;
 use crate::proxy::record::{self, BodyCapture, RecordBodies};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::Request;
-use crate::proxy::{asked_path, deliver, intake};
+use crate::proxy::{deliver, intake, route_match};
 use gateway_domain::{Fault, FaultKind};
 use http::header;
 use pingora::Error;
@@ -19,7 +19,7 @@ impl Gateway {
     pub(crate) async fn refuse(&self, session: &mut Session, ctx: &mut Ctx, refused: Refused) -> pingora::Result<bool> {
         let Refused { fault, request, .. } = refused;
         let head = session.req_header();
-        let dialect = asked_path::dialect(&head.method, head.uri.path());
+        let dialect = route_match::dialect(&head.method, head.uri.path());
         let challenge = self.challenge(head, &fault);
         if matches!(fault.kind(), FaultKind::Flooded | FaultKind::TooLarge | FaultKind::SlowClient | FaultKind::Busy) {
             session.downstream_session.set_keepalive(None);

@@ -10,7 +10,7 @@ use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{CallParts, JudgedLine, LedLine, LineJudge, LineRead, LineTarget, book, denied};
 use crate::proxy::gateway::{Ctx, Gateway};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::Request;
 use bytes::Bytes;
 use gateway_domain::record::LogRecord;

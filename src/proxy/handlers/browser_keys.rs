@@ -6,7 +6,7 @@ use crate::proxy::client::Client;
 use crate::proxy::exchange::Exchange;
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::recorded_answer::{self, RecordedAnswer};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::{AskedModel, Request};
 use crate::proxy::routing::Routing;
 use crate::proxy::short_keys::{self, KeyAsk};

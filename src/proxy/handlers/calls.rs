@@ -7,7 +7,7 @@ use crate::proxy::exchange::Exchange;
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::own_objects::KeptAnswer;
 use crate::proxy::recorded_answer::{self, RecordedAnswer};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::Request;
 use crate::proxy::{body_mode, catalogue, content, direct, own_objects, prompt_calls};
 use crate::upstream::http1::Framing;

@@ -5,7 +5,7 @@ use crate::proxy::direct::{self, DirectCall, DirectParts};
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::objects;
 use crate::proxy::own_objects::{self, KeptCall};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::Request;
 use crate::proxy::responses::{self, Recalled};
 use crate::proxy::routing::{self, Routing};

@@ -2,14 +2,14 @@
 //! watched from then on beside everything else, until it is over.
 
 use crate::proxy::body::{self, BodyError, BodyLimits};
-use crate::proxy::call_ask::{AskedCall, CallAsk, MOST_BODY};
 use crate::proxy::capture_policy::CapturePolicy;
 use crate::proxy::client::Client;
 use crate::proxy::content::look;
 use crate::proxy::exchange::Exchange;
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::hooks::{self, GuardSearch};
-use crate::proxy::refused::Refused;
+use crate::proxy::realtime_call_request::{AskedCall, CallAsk, MOST_BODY};
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::{AskedFor, Request, RequestContent};
 use crate::proxy::routing::Routing;
 use crate::proxy::short_keys::permit_models;

@@ -4,7 +4,7 @@
 use crate::proxy::agent::{self, AgentStop};
 use crate::proxy::gateway::{Ctx, Gateway};
 use crate::proxy::mcp::{self, McpParts, McpStop};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::Request;
 use pingora::proxy::Session;
 

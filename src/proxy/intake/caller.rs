@@ -3,7 +3,7 @@
 //! servers.
 
 use super::IntakeParts;
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::{Tenant, TenantGuardrails};
 use crate::proxy::short_keys::ShortKey;
 use crate::proxy::tenants;

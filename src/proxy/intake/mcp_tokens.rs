@@ -5,7 +5,7 @@ use super::IntakeParts;
 use super::caller::{in_force, tenant};
 use crate::issuers::ServerAsk;
 use crate::proxy::own_tokens::OwnTokenError;
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::{Route, Tenant};
 use gateway_domain::keys::KeyHash;
 use gateway_domain::stranger::{Stranger, Unwelcome};

@@ -2,11 +2,11 @@
 //! the client sees.
 
 use super::accounts::is_not_connected;
-use super::door::Posted;
-use super::down::{LastMessage, McpDown};
-use super::gate::{self, ToolCalled};
-use super::note::{McpBook, McpOutcome, operation};
+use super::call_record::{McpBook, McpOutcome, operation};
+use super::downstream::{LastMessage, McpDown};
+use super::request_head::Posted;
 use super::target::{McpServed, McpTarget};
+use super::tool_policies::{self, ToolCalled};
 use super::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamCalls, response_of, unreadable};
 use super::{McpChallenge, McpParts};
 use crate::guardrails::HookNotes;
@@ -29,15 +29,15 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 mod answer;
-mod beside;
-mod bridged;
-mod judged;
+mod fan_out;
+mod guardrail_stage;
 mod members;
+mod missing_account;
 mod notices;
 mod task;
-mod unconnected;
+mod version_bridge;
 
-pub(super) use unconnected::listed;
+pub(super) use missing_account::listed;
 
 /// What is known of a call when it is over, beside its answer.
 #[derive(Default)]
@@ -321,7 +321,7 @@ impl McpTurn<'_, '_> {
                 return Err(left);
             }
         };
-        let tokens = self.tokens_asked(asked) + gate::tokens(answer::texts(&last.body));
+        let tokens = self.tokens_asked(asked) + tool_policies::tokens(answer::texts(&last.body));
         // A tool that ran and failed has been called; one that nobody could ask has not.
         let was_called = !matches!(asks, GuardedText::Denied) && last.label.is_none();
         let cost = self.price(asked).filter(|_| was_called);
@@ -347,7 +347,7 @@ impl McpTurn<'_, '_> {
     }
 
     fn tokens_asked(&self, asked: &McpAsked<'_>) -> u64 {
-        gate::tokens(arguments(asked))
+        tool_policies::tokens(arguments(asked))
     }
 
     /// Whether it may be asked. Whoever may not use a thing is told that there is none.
@@ -378,7 +378,7 @@ impl McpTurn<'_, '_> {
             arguments: arguments(asked),
             price,
         };
-        *hold = gate::admit(self.parts.calls, self.request, called).await.map_err(|fault| {
+        *hold = tool_policies::admit(self.parts.calls, self.request, called).await.map_err(|fault| {
             let kind = fault.kind().row().openai_type;
             let data = json!({"type": kind, "retry_after_ms": fault.retry_after()});
             let error = RpcError::own(fault.status(), fault.message().to_owned()).data(data);
@@ -400,7 +400,7 @@ impl McpTurn<'_, '_> {
     /// Asks the upstream in the way that it understands.
     async fn ask(&mut self, asked: &McpAsked<'_>) -> Result<LastMessage, ClientLeft> {
         let answered = asked.params().filter(|_| self.target.person.is_some());
-        if let Some(params) = answered.as_ref().and_then(unconnected::without_answer) {
+        if let Some(params) = answered.as_ref().and_then(missing_account::without_answer) {
             let mut envelope = asked.envelope.clone();
             envelope.set("params", params.as_str());
             let (id, method) = (asked.id.clone(), asked.method.clone());

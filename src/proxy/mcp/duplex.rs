@@ -195,9 +195,12 @@ impl UpstreamCalls<'_> {
         let request = RawObject::parse(&text).map_err(broken)?;
         let asked = ConversationAsk { session: "", request: &request, id: &id, method: "initialize", traced: &[] };
         let stream = self.stream(open, asked).await?;
-        let answered =
-            super::talk::answer_of(UpstreamStream::Duplex(stream), Permit::new(&self.calls.delivery.budget), &id)
-                .await?;
+        let answered = super::server_query::answer_of(
+            UpstreamStream::Duplex(stream),
+            Permit::new(&self.calls.delivery.budget),
+            &id,
+        )
+        .await?;
         *open.opened.lock() = Some(answered.into());
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         let note = RawObject::parse(note).map_err(broken)?;

@@ -3,9 +3,9 @@
 //! record; only its answer goes elsewhere. Streams lie on this node alone, and belong to whoever opened them.
 
 use super::call::McpTurn;
-use super::door::{self, Posted};
-use super::down::McpDown;
+use super::downstream::McpDown;
 use super::legacy_streams::{LegacyStream, OpenStream};
+use super::request_head::{self, Posted};
 use super::target::McpServed;
 use super::watch::{LOOK, ListWatch, WatchedLists};
 use super::{McpParts, McpStop, find_session, plain, read_message};
@@ -97,7 +97,7 @@ impl<'a> TurnParts<'a> {
 impl LegacyServing<'_> {
     pub(super) async fn stream(self, session: &mut Session) -> Result<(), McpStop> {
         let Self { parts, request, served, records } = self;
-        if let Err(status) = door::stream(session) {
+        if let Err(status) = request_head::stream(session) {
             return plain(parts, session, request, status).await;
         }
         let streams = &parts.state.legacy;
@@ -130,7 +130,7 @@ impl LegacyServing<'_> {
 
     pub(super) async fn message(self, session: &mut Session, id: &str, held: &mut Permit) -> Result<(), McpStop> {
         let Self { parts, request, served, records } = self;
-        if let Err(status) = door::content(session) {
+        if let Err(status) = request_head::content(session) {
             return plain(parts, session, request, status).await;
         }
         let found = parts.state.legacy.find(id, &served.principal, &served.server.id.to_string());

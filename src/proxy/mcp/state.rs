@@ -8,7 +8,7 @@ use super::drift::ToolDrift;
 use super::duplex::{DuplexBounds, DuplexTable};
 use super::legacy_streams::LegacyStreams;
 use super::lists::McpLists;
-use super::sessionless::SessionlessServers;
+use super::sessionless_servers::SessionlessServers;
 use crate::proxy::cors::CorsOrigins;
 use crate::upstream::Programs;
 use ahash::AHashMap;

@@ -2,9 +2,9 @@
 //! upstream says of itself and of its own sign-in never reaches the client.
 
 use super::accounts::is_sign_in_away;
-use super::door::ARGUMENT;
-use super::down::LastMessage;
+use super::downstream::LastMessage;
 use super::duplex::DuplexStream;
+use super::request_head::ARGUMENT;
 use super::state::McpState;
 use super::target::McpTarget;
 use crate::proxy::body::Permit;

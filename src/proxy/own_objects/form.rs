@@ -1,7 +1,7 @@
 //! The form by which a file comes: read as it streams in, its file written away piece by piece. Fields may stand on
 //! either side of the file.
 
-use super::creating::expiry;
+use super::batch_creation::expiry;
 use super::{OwnParts, fault, is_named, owner};
 use crate::batches::{FileDocument, FileWriter, KEPT_SECS, MOST_FILE};
 use crate::proxy::body::{go_on, read_within};

@@ -3,16 +3,16 @@
 //! before the next one begins.
 
 use super::super::{BatchRun, Halt, PULSE, RunBroken, RunEnd};
-use super::judged::{AnswerRead, denied_line};
+use super::guardrail_stage::{AnswerRead, denied_line};
 use super::results::AT_ONCE;
 use super::{GRACE_SECS, LedModels, LineSender, led_to, read_bytes};
+use crate::batches::blob_writer::{BlobWriter, new_blob};
 use crate::batches::document::BatchProblem;
-use crate::batches::guest::LineTask;
-use crate::batches::keep::{KeepError, now_secs};
+use crate::batches::line_context::LineTask;
 use crate::batches::lines::{FileLine, LineReader, MOST_MODELS};
 use crate::batches::log::{LineSaid, LogEntry};
+use crate::batches::operations::{KeepError, now_secs};
 use crate::batches::upload::pipe;
-use crate::batches::write::{BlobWriter, new_blob};
 use crate::batches::{BatchDocument, LOG, batch_id};
 use crate::upstream::StreamedBody;
 use crate::upstream::http1::Response;

@@ -1,15 +1,15 @@
 //! What came of the lines at the provider: fetched line by line, counted once, and put down like lines that the gateway
 //! asked itself. The provider answers in any order, and names lines as the client did.
 
-use super::judged::{UNREADABLE, answered_line, to_judge};
+use super::guardrail_stage::{UNREADABLE, answered_line, to_judge};
 use super::{BatchRun, Halt, LineSender, RunBroken, RunEnd};
 use crate::batches::BatchDocument;
 use crate::batches::document::{BatchProblem, BatchStatus, LineUsage};
-use crate::batches::guest::{BookedAnswer, LineRecord};
-use crate::batches::keep::{KeepError, now_secs};
+use crate::batches::line_context::{BookedAnswer, LineRecord};
 use crate::batches::lines::{FileLine, LineReader, MOST_LINE, line_at};
 use crate::batches::log::{CountedBy, EarlierRuns, LineDone, LineSaid, LogEntry, RunLog, said_of};
-use crate::batches::native::NativeBatch;
+use crate::batches::native_batch::NativeBatch;
+use crate::batches::operations::{KeepError, now_secs};
 use crate::batches::run::line::{line_id, unanswered};
 use crate::batches::run::{PULSE, lost_log};
 use crate::clock;

@@ -1,8 +1,8 @@
 //! What is written down of a call, so that whoever watches it next can make its request anew.
 
 use crate::proxy::exchange::{AdmissionGate, CallParts};
-use crate::proxy::kept_ask::{AskWorld, AskedAnew, KeptAsk, Unmade};
 use crate::proxy::request::Request;
+use crate::proxy::stored_request::{AskWorld, AskedAnew, KeptAsk, Unmade};
 use gateway_domain::ports::Tokens;
 use gateway_domain::{OrgId, Timestamp};
 use http::HeaderMap;

@@ -1,16 +1,16 @@
 //! A call that its provider took: it is noted and watched before its caller hears of it, and where nobody could watch
 //! it though a limit or a guardrail wants to know what is said, it is ended and refused.
 
+use super::call_leases::CallEnd;
 use super::call_row::CallRow;
-use super::noted::CallEnd;
 use super::watch::{CallWatch, WatchedCall, hang_up};
-use crate::proxy::call_ask::{call_in_path, is_id};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::deliver::{Outcome, PassthroughResponse};
 use crate::proxy::exchange::attempt::Attempt;
 use crate::proxy::exchange::{AdmissionGate, Exchange};
 use crate::proxy::hooks;
 use crate::proxy::objects::Binder;
+use crate::proxy::realtime_call_request::{call_in_path, is_id};
 use crate::proxy::target;
 use gateway_domain::record::{LogRecord, RealtimeNote};
 use gateway_domain::{Fault, FaultKind, Operation};

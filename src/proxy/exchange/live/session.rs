@@ -2,15 +2,15 @@
 //! passed on as it came. A side that does not take what it is given is waited for, and nobody else is read meanwhile.
 
 use super::LiveParts;
-use super::beside::BesideCall;
-use super::closing::{ClosingState, Why};
-use super::counts::{OpenSession, TurnEnd};
-use super::guards::{EndedResponse, LiveGuards, LiveVerdict};
-use super::leaving::why;
+use super::close_state::{ClosingState, Why};
 use super::listener::Listener;
+use super::live_api::LiveSeconds;
 use super::responses::{self, ResponseStreams};
-use super::seconds::LiveSeconds;
-use super::standing::LiveStanding;
+use super::session_guardrails::{EndedResponse, LiveGuards, LiveVerdict};
+use super::session_metrics::{OpenSession, TurnEnd};
+use super::session_validity::LiveStanding;
+use super::sideband::BesideCall;
+use super::termination::why;
 use super::turns::{LiveTurn, TurnOutcome, Turns, guessed, note_denied, settle};
 use crate::guardrails::HookNotes;
 use crate::proxy::body::Permit;

@@ -2,10 +2,10 @@
 //! the row of the call, the socket beside it is opened once more, and all else is as it was. A call that is over by
 //! then, or has to be, gets the record of its session here.
 
+use super::call_leases::{CallEnd, CallProgress, NotedCall, TakenFor};
 use super::call_row::CallRow;
-use super::closing::Why;
-use super::noted::{CallEnd, CallProgress, NotedCall, TakenFor};
-use super::standing::standing_now;
+use super::close_state::Why;
+use super::session_validity::standing_now;
 use super::watch::{CallWatch, GoesOn, SessionEnd, WatchSeat, WatchedCall, hang_up, note_session, resolved};
 use crate::batches::SharedBatches;
 use crate::clock;
@@ -13,11 +13,11 @@ use crate::in_flight::{InFlight, InFlightGuard};
 use crate::issuers::Issuers;
 use crate::price_list;
 use crate::proxy::exchange::{AdmissionGate, CallParts};
-use crate::proxy::kept_ask::{AskConfigs, Unmade};
 use crate::proxy::record::AttemptInfo;
 use crate::proxy::request::Request;
 use crate::proxy::routing::{InlineConfigs, Routing};
-use crate::proxy::sticky::Assignments;
+use crate::proxy::sticky_assignments::Assignments;
+use crate::proxy::stored_request::{AskConfigs, Unmade};
 use crate::proxy::target::Aim;
 use gateway_domain::ports::{Job, LeasedJob};
 use gateway_domain::record::{RealtimeNote, RealtimeTotals};

@@ -1,8 +1,8 @@
 //! The responses of a session: those that were asked for and have not begun, those that run, and the transcripts that
 //! were counted. What each holds of limits lies with it. All of it is bounded.
 
-use super::counts::TurnEnd;
-use super::standing::LiveStanding;
+use super::session_metrics::TurnEnd;
+use super::session_validity::LiveStanding;
 use super::transcriber::SessionTranscriber;
 use crate::guardrails::{HookNotes, NotedRecord};
 use crate::price_list;

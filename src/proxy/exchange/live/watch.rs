@@ -2,26 +2,26 @@
 //! each, hears there what every session tells, and hangs up where a session would be ended. How many a node watches is
 //! bounded.
 
-use super::beside::BesideCall;
+use super::call_leases::{CallEnd, KnownModels, NotedCall};
 use super::listener::Listener;
-use super::noted::{CallEnd, KnownModels, NotedCall};
 use super::session::LiveSession;
-use super::standing::{again, standing_now};
+use super::session_validity::{again, standing_now};
+use super::sideband::BesideCall;
 use crate::clock;
 use crate::guardrails::NotedRecord;
 use crate::in_flight::InFlightGuard;
 use crate::metrics::Metrics;
 use crate::proxy::admission_guard::ConcurrencySlot;
-use crate::proxy::asked_path;
 use crate::proxy::call::{Prepared, ResolvedTarget};
-use crate::proxy::call_ask::{CallAsk, path_of};
 use crate::proxy::client::Upload;
 use crate::proxy::deliver::Outcome;
 use crate::proxy::exchange::attempt::TargetCall;
 use crate::proxy::exchange::{AdmissionGate, CallParts};
 use crate::proxy::head::ClientHeaders;
+use crate::proxy::realtime_call_request::{CallAsk, path_of};
 use crate::proxy::record::{self, AttemptInfo, Tried};
 use crate::proxy::request::{Request, RequestContent};
+use crate::proxy::route_match;
 use crate::proxy::routing::Routing;
 use crate::proxy::target;
 use crate::upstream::http1::{Framing, RequestBody, Response};
@@ -216,7 +216,7 @@ pub(super) fn note_session(
 fn beside(request: &Request, call: &str) -> Result<Request, Fault> {
     let mut side = again(request, request.caller.tenant.clone(), clock::now());
     side.ask.method = Method::GET;
-    side.ask.route = asked_path::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={call}")))?;
+    side.ask.route = route_match::route(&Method::GET, "/v1/realtime", Some(&format!("call_id={call}")))?;
     side.ask.content.unread = false;
     Ok(side)
 }
@@ -280,7 +280,7 @@ async fn hung_up(gate: AdmissionGate<'_>, call: &str) -> Result<u16, Fault> {
     let tenant = standing_now(&gate.parts.live, opened, clock::now()).unwrap_or_else(|_| opened.clone());
     let mut request = again(gate.request, tenant, gate.request.caller.at);
     request.ask.method = Method::POST;
-    request.ask.route = asked_path::route(&Method::POST, &path_of(call, "hangup"), None)?;
+    request.ask.route = route_match::route(&Method::POST, &path_of(call, "hangup"), None)?;
     request.ask.content =
         RequestContent { model: request.ask.content.model, bytes: Bytes::new(), ..RequestContent::default() };
     request.ask.call = Some(Box::new(CallAsk::hangup()));

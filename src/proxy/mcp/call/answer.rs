@@ -1,11 +1,11 @@
 //! The upstream's answer on its way down: what comes before it passes as it came, and of the last message the client
 //! sees what it may see, in the form of its own era.
 
-use super::{McpAsked, McpTurn, beside, parse_response};
+use super::{McpAsked, McpTurn, fan_out, parse_response};
 use crate::proxy::body::Permit;
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::heard::HeardEvents;
+use crate::proxy::mcp::downstream::LastMessage;
+use crate::proxy::mcp::event_budget::HeardEvents;
 use crate::proxy::mcp::lists::ListKey;
 use crate::proxy::mcp::target::McpTarget;
 use crate::proxy::mcp::upstream::{
@@ -133,7 +133,7 @@ impl McpTurn<'_, '_> {
                     return Ok(Ok(Some(AnsweringMessage { text, held: events.into_permit() })));
                 }
                 let event = match self.target.member {
-                    Some(_) => beside::of_member(event, self.target),
+                    Some(_) => fan_out::of_member(event, self.target),
                     None => Some(event),
                 };
                 if let Some(event) = event.filter(|_| streams) {

@@ -3,9 +3,9 @@
 
 use super::{McpAsked, McpTurn, Noted, is_served};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::downstream::LastMessage;
+use crate::proxy::mcp::server_query::{self, ListRoom, McpTalk, WITHIN};
 use crate::proxy::mcp::state::{BridgeKey, BridgeSession};
-use crate::proxy::mcp::talk::{self, ListRoom, McpTalk, WITHIN};
 use crate::proxy::mcp::target::McpTarget;
 use crate::proxy::mcp::upstream::UpstreamCalls;
 use futures_util::future::join_all;
@@ -294,14 +294,14 @@ async fn in_time<T>(asking: MemberAsk<'_, T>, within: Duration) -> Result<T, Rpc
 async fn opened(talk: &McpTalk<'_>, params: &str) -> Result<Option<BridgeSession>, RpcError> {
     let target = talk.calls.target;
     if target.era() == Era::Legacy {
-        return talk::open(talk.calls, params).await.map(Some);
+        return server_query::open(talk.calls, params).await.map(Some);
     }
     // One of both eras opens a session as well; no other needs any.
     let known = &talk.state.sessionless;
     if known.has(&target.upstream, Instant::now()) {
         return Ok(None);
     }
-    match talk::open(talk.calls, params).await {
+    match server_query::open(talk.calls, params).await {
         Ok(session) => Ok(Some(session).filter(|session| session.id.is_some())),
         Err(error) => {
             if error.code < 0 {

@@ -4,9 +4,9 @@
 use super::answer::TICK;
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::downstream::LastMessage;
+use crate::proxy::mcp::event_budget::HeardEvents;
 use crate::proxy::mcp::guard::with_result;
-use crate::proxy::mcp::heard::HeardEvents;
 use crate::proxy::mcp::lists;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamCalls};
 use crate::proxy::mcp::watch::{LOOK, ListWatch, WatchedLists};

@@ -4,7 +4,7 @@
 
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::downstream::LastMessage;
 use crate::proxy::mcp::guard::{denial, with_result};
 use crate::proxy::text_guard::GuardedText;
 use gateway_mcp::filter::McpKind;

@@ -2,7 +2,7 @@
 //! line a pass stands for it, which nobody outside can have. With it goes what the line is held to beside the request
 //! itself, and back by it comes what it cost. Knows nothing of the way that lines take.
 
-use super::pinned::PinnedConfig;
+use super::pinned_config::PinnedConfig;
 use ahash::AHashMap;
 use bytes::Bytes;
 use gateway_domain::Usage;

@@ -1,7 +1,7 @@
 //! What judges a session: the guardrails in force, what they look at while the session goes on, and what they have said
 //! of each response so far. Knows no socket, and sends nothing.
 
-use super::held::{HeldOutput, WaitingEvent};
+use super::held_output::{HeldOutput, WaitingEvent};
 use super::responses;
 use crate::guardrails::{Guardrails, HookNotes, OutputVerdict, TargetGuards};
 use crate::proxy::text_guard::{GuardedText, TextGuard};
@@ -389,7 +389,7 @@ pub(super) enum LetDown {
 
 #[cfg(test)]
 mod tests {
-    use super::super::held::{BESIDE, MOST_HELD};
+    use super::super::held_output::{BESIDE, MOST_HELD};
     use super::*;
 
     fn event(kind: &str, response: Option<&str>, item: Option<&str>) -> WaitingEvent {

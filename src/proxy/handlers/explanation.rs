@@ -7,11 +7,11 @@ use crate::proxy::content;
 use crate::proxy::deliver::json_answer;
 use crate::proxy::exchange::{CallParts, limits};
 use crate::proxy::gateway::{Ctx, Gateway};
-use crate::proxy::refused::Refused;
+use crate::proxy::refusal::Refused;
 use crate::proxy::request::{DefaultGuardrail, Request};
 use crate::proxy::routing::Routing;
 use crate::proxy::{body::BodyError, estimate};
-use crate::proxy::{catalogue, own_objects, prompt_calls, prompt_target, shape, target};
+use crate::proxy::{catalogue, own_objects, param_overrides, prompt_calls, prompt_target, target};
 use gateway_domain::config::Leaf;
 use gateway_domain::config::prospects::Prospect;
 use gateway_domain::price::price;
@@ -150,7 +150,7 @@ async fn target_of(
         limited.extend(limits(parts, request, routing, None).await);
     }
     told["limits"] = limited.into();
-    let content = match shape::content(request, &leaf) {
+    let content = match param_overrides::content(request, &leaf) {
         Ok(content) => content,
         Err(fault) => {
             told["refused"] = refused(&fault);

@@ -3,12 +3,12 @@
 
 use super::line::{line_id, unanswered};
 use super::{BatchRun, Halt, RunBroken};
+use crate::batches::blob_writer::{BlobWriter, new_blob};
 use crate::batches::document::{BatchStatus, FileDocument, Replacement};
-use crate::batches::keep::{KeepError, ObjectOwner, now_secs, object, written};
 use crate::batches::lines::LineReader;
 use crate::batches::log::{EarlierRuns, LogEntry, LogReader, blob, close};
+use crate::batches::operations::{KeepError, ObjectOwner, now_secs, object, written};
 use crate::batches::record::EndedBatch;
-use crate::batches::write::{BlobWriter, new_blob};
 use crate::batches::{BatchDocument, FILE, LineSetup, RESULT, batch_id};
 use crate::{clock, ids};
 use gateway_domain::ports::Live as _;

@@ -3,7 +3,7 @@
 
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::downstream::LastMessage;
 use crate::proxy::mcp::guard::{GuardedTool, denial, guard, with_result};
 use crate::proxy::text_guard::{GuardedText, TextGuard};
 use gateway_domain::Operation;

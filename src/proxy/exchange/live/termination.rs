@@ -1,9 +1,9 @@
 //! The end of a session: what leads to it, and how both sides are told once, what still ran is settled, and the last
 //! words are let out.
 
-use super::closing::Why;
+use super::close_state::Why;
 use super::session::{EndedSession, LiveResult, LiveSession, mask};
-use super::standing;
+use super::session_validity;
 use super::turns::{TurnOutcome, guessed};
 use crate::clock;
 use crate::proxy::exchange::AdmissionGate;
@@ -87,7 +87,7 @@ impl LiveSession<'_, '_, '_> {
         if self.last_call.is_some_and(|at| at <= now) {
             return self.close(Why::RateLimit, 1008, "a response ran that the limits refused").await;
         }
-        match standing::standing_now(self.live(), &self.gate.request.caller.tenant, clock::now()) {
+        match session_validity::standing_now(self.live(), &self.gate.request.caller.tenant, clock::now()) {
             Ok(_) => Ok(()),
             Err(fault) => self.close(Why::Revoked, 1008, fault.message()).await,
         }

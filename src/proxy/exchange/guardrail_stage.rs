@@ -14,7 +14,7 @@ use crate::proxy::deliver::{Outcome, WholeAnswer, bare_head, media_of, timed_out
 use crate::proxy::record::{self, Tried};
 use crate::proxy::request::{Request, RequestContent};
 use crate::proxy::target::Aim;
-use crate::proxy::{hooks, shape};
+use crate::proxy::{hooks, param_overrides};
 use bytes::Bytes;
 use gateway_domain::config::Leaf;
 use gateway_domain::{Fault, FaultKind};
@@ -88,10 +88,14 @@ impl<'a> Turn<'a, '_> {
         let found = hooks::guarded(search).await;
         let mut guarded = match found {
             Ok(Some(guarded)) => guarded,
-            Ok(None) => return Ok(shape::content(request, leaf).map(JudgedRequest::unguarded).map_err(Outcome::Fault)),
+            Ok(None) => {
+                return Ok(param_overrides::content(request, leaf)
+                    .map(JudgedRequest::unguarded)
+                    .map_err(Outcome::Fault));
+            }
             Err(fault) => return Ok(Err(Outcome::Fault(fault))),
         };
-        let filled = match shape::filled(request, leaf) {
+        let filled = match param_overrides::filled(request, leaf) {
             Ok(filled) => filled,
             Err(fault) => return Ok(Err(Outcome::Fault(fault))),
         };
@@ -114,7 +118,7 @@ impl<'a> Turn<'a, '_> {
             notes.rewritten = Some(texts.body().clone());
             guarded.request_is_transformed = true;
         }
-        let content = match shape::finished(request, leaf, texts.body().clone()) {
+        let content = match param_overrides::finished(request, leaf, texts.body().clone()) {
             Ok(content) => content,
             Err(fault) => return Ok(Err(Outcome::Fault(fault))),
         };

@@ -2,7 +2,7 @@
 //! completed with it at once; its run goes on judging and counting what was answered, and lets its own output go.
 
 use super::document::{BatchStatus, Replacement};
-use super::keep::{KeepError, now_secs};
+use super::operations::{KeepError, now_secs};
 use super::{Batches, read_id};
 use gateway_domain::ports::{BatchOutputs, Fut, NewOutput, OutputStays, StoreError};
 use serde_json::Value;

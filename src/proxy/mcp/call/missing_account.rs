@@ -5,7 +5,7 @@ use super::members::MOST_CLIENT;
 use super::{McpAsked, McpTurn, answer};
 use crate::proxy::client::ClientLeft;
 use crate::proxy::mcp::accounts::{is_not_connected, place_to_connect};
-use crate::proxy::mcp::down::LastMessage;
+use crate::proxy::mcp::downstream::LastMessage;
 use gateway_domain::resource::mcp::McpSync;
 use gateway_mcp::filter::McpKind;
 use gateway_mcp::header::CLIENT_CAPABILITIES_KEY;

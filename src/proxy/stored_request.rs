@@ -7,8 +7,8 @@ use super::headers::{GatewayHeaders, suffix_of};
 use super::request::{AskedFor, Caller, LastLook, RawNames, Request, RequestContent, Tenant, TenantGuardrails, Waited};
 use super::routing::{ChosenConfig, InlineConfigs, Routing};
 use super::settings::ProxySettings;
-use super::sticky::Assignments;
-use super::{asked_path, gateway_key, trace};
+use super::sticky_assignments::Assignments;
+use super::{gateway_key, route_match, trace};
 use crate::batches::{ConfigOfBatch, PinnedConfig, PinnedConfigs};
 use crate::clock;
 use crate::guardrails::Guardrails;
@@ -152,7 +152,7 @@ impl KeptAsk {
         headers.provider = self.provider.as_deref().map(Into::into);
         headers.virtual_key = self.virtual_key.as_deref().map(Into::into);
         let trace: Arc<str> = self.trace.as_str().into();
-        let route = asked_path::route(&Method::GET, path, query);
+        let route = route_match::route(&Method::GET, path, query);
         Ok(Box::new(Request {
             caller: Caller {
                 tenant,

@@ -2,8 +2,8 @@
 //! fewest, and hands it over as a bare socket, which that worker's own event loop then watches. So no worker is woken
 //! for another's connection, and none gets more than its part, as sockets of one port for each worker would give it.
 
-use super::listening::Listening;
-use super::seats::{Desk, Seats};
+use super::connection_limits::{Desk, Seats};
+use super::listeners::Listening;
 use super::worker::Arrived;
 use async_trait::async_trait;
 use futures_util::FutureExt;

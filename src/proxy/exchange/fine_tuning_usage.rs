@@ -1,7 +1,7 @@
 //! What a fine-tuning job trained, which providers tell once it has succeeded and every time that it is looked at:
 //! counted at the first look, with a record of its own. The look itself costs nothing.
 
-use super::booked::book;
+use super::batch_line_usage::book;
 use super::{CallParts, Exchange};
 use crate::batches::BookedAnswer;
 use crate::bookings::{BookingId, Knowledge, LineKey};

@@ -364,7 +364,7 @@ impl Peek for Link {}
 mod tests {
     use super::*;
     use crate::connections::Seats;
-    use crate::connections::seats::Desk;
+    use crate::connections::connection_limits::Desk;
 
     async fn connected() -> (Link, tokio::net::TcpStream) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -2,10 +2,10 @@
 //! what the model says, is judged by what was written down of it: a denial then cancels the response and deletes the
 //! item; where a guardrail holds streams, nothing of a response goes down before its verdict.
 
-use super::counts::TurnEnd;
-use super::guards::{ConcludedResponse, EndedResponse, JudgedPart, LetDown, LiveRules, LiveVerdict};
-use super::held::WaitingEvent;
+use super::held_output::WaitingEvent;
 use super::session::{LiveResult, LiveSession, Unheard, mask};
+use super::session_guardrails::{ConcludedResponse, EndedResponse, JudgedPart, LetDown, LiveRules, LiveVerdict};
+use super::session_metrics::TurnEnd;
 use super::turns::note_denied;
 use crate::clock;
 use crate::guardrails::HookNotes;

@@ -1,7 +1,7 @@
 //! What clients ask of files and batches: made, looked at, listed, cancelled, removed. Nothing here runs a batch.
 
+use super::blob_writer::{BlobWriter, new_blob};
 use super::document::Replacement;
-use super::write::{BlobWriter, new_blob};
 use super::{
     BATCH, BatchDocument, BatchStatus, Batches, FILE, FileDocument, KEPT_SECS, LASTS_SECS, LineSetup, MOST_OPEN, SETUP,
 };

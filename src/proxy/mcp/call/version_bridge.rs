@@ -3,8 +3,8 @@
 
 use super::{McpAsked, McpTurn};
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::down::LastMessage;
-use crate::proxy::mcp::talk::result_of;
+use crate::proxy::mcp::downstream::LastMessage;
+use crate::proxy::mcp::server_query::result_of;
 use crate::proxy::mcp::upstream::{UpstreamAsk, UpstreamCalls};
 use gateway_mcp::{McpVersion, RawObject, RpcError, RpcId, bridge};
 use std::time::Instant;

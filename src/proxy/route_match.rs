@@ -2,7 +2,7 @@
 //! asks nor what the body says.
 
 use super::body_mode::is_websocket;
-use super::call_ask::call_in_path;
+use super::realtime_call_request::call_in_path;
 use super::request::{PromptAsk, Route, chat_route, prompt_asked};
 use gateway_domain::path::normal;
 use gateway_domain::{Dialect, Fault, FaultKind, Operation, operation, realtime_paths};

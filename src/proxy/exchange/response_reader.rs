@@ -1,10 +1,11 @@
 //! Reads an upstream's answer as far as needed to decide whether it does: whole for JSON, up to the first content for
 //! streams, not at all where it is passed through. Knows no client.
 
-use super::{passed, runs, trained};
+use super::{batch_passthrough, fine_tuning_usage, runs};
 use crate::guardrails::TargetGuards;
 use crate::proxy::body::Permit;
 use crate::proxy::call::{ResolvedTarget, raw_call};
+use crate::proxy::decompression::{Encoding, Packing, UnpackedStream, Unpacker};
 use crate::proxy::deliver::{
     Accounted, BegunStream, Break, DeliveryParts, Meter, Outcome, PassthroughResponse, Piece, Source, SourceEvent,
     TranslatedSource, WholeAnswer, fallen, is_json, media_of, passed_head,
@@ -14,7 +15,6 @@ use crate::proxy::hooks::answers_in_events;
 use crate::proxy::objects::{Binder, BoundStream};
 use crate::proxy::record::{BodyCapture, secrets};
 use crate::proxy::request::Request;
-use crate::proxy::unpack::{Encoding, Packing, UnpackedStream, Unpacker};
 use crate::upstream::http1::{Response, SendError};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::record::mask;
@@ -83,8 +83,8 @@ impl ResponseReader<'_> {
         let reshapes = self.resolved.reshapes(self.request)
             && (route.operation != Operation::RetrieveFileContent || !(200..300).contains(&status));
         let is_read = self.is_judged(status)
-            || trained::looks(self.request)
-            || passed::reads(self.request)
+            || fine_tuning_usage::looks(self.request)
+            || batch_passthrough::reads(self.request)
             || (runs::are_meant(self.request) && is_json(&media));
         if route.raw && !reshapes && has_text && binder.is_none() && is_read {
             return Box::pin(self.held(response)).await;

@@ -4,9 +4,9 @@
 use super::McpTurn;
 use super::answer::TICK;
 use crate::proxy::client::ClientLeft;
-use crate::proxy::mcp::heard::HeardEvents;
+use crate::proxy::mcp::event_budget::HeardEvents;
 use crate::proxy::mcp::lists;
-use crate::proxy::mcp::talk::{McpTalk, WITHIN};
+use crate::proxy::mcp::server_query::{McpTalk, WITHIN};
 use crate::proxy::mcp::target::McpTarget;
 use crate::proxy::mcp::upstream::{UpstreamAnswer, UpstreamAsk, UpstreamStream};
 use crate::proxy::mcp::watch::{LOOK, ListWatch};

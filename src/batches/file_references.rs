@@ -1,7 +1,7 @@
 //! Who reads a file: as long as a batch does, its bytes stay, though the file itself is deleted and nobody finds it any
 //! more. Each change is of one row, so that a batch is never made of a file that goes at the same moment.
 
-use super::keep::{KeepError, MOST_CHANGES, ObjectOwner, read, written};
+use super::operations::{KeepError, MOST_CHANGES, ObjectOwner, read, written};
 use super::{Batches, FILE, FileDocument};
 use gateway_domain::id::WorkspaceId;
 use gateway_domain::ports::OwnedPlace;

@@ -1,7 +1,7 @@
 //! The way that lines take: through a pipe into the door of this very process, as requests of the key that made the
 //! batch. A pass goes with each of them. Requests that are only supposed go the same way, with passes that say so.
 
-use super::guest::{Guest, LineCallers, LineGuest, LinePass};
+use super::line_context::{Guest, LineCallers, LineGuest, LinePass};
 use crate::upstream::http1::Response;
 use crate::upstream::{AfterErrors, CheckedCalls, Dialer, Dns, InProcess, StreamedBody};
 use bytes::Bytes;

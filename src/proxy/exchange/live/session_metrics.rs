@@ -1,6 +1,6 @@
 //! What Prometheus may know of realtime sessions. Labels are words of the gateway's own.
 
-use super::closing::Why;
+use super::close_state::Why;
 use crate::metrics::Metrics;
 use prometheus::{IntCounterVec, IntGauge, Opts};
 

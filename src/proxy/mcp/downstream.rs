@@ -3,8 +3,8 @@
 
 use super::McpParts;
 use super::SESSION;
-use super::door::Posted;
 use super::legacy_streams::LegacyStream;
+use super::request_head::Posted;
 use crate::proxy::body::Permit;
 use crate::proxy::client::{COMMENT, Client, ClientLeft, settle_unread_body};
 use crate::proxy::deliver::{own_head, refusal};

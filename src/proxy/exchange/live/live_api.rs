@@ -5,7 +5,7 @@
 //! Events are those of <https://developers.openai.com/api/docs/guides/live-conversations>.
 
 use super::session::LiveSession;
-use super::standing::LiveStanding;
+use super::session_validity::LiveStanding;
 use super::turns::{LiveTurn, TurnOutcome};
 use gateway_domain::usage::UsageDetail;
 use gateway_domain::{Operation, Usage};

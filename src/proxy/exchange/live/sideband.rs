@@ -2,7 +2,7 @@
 //! same responses, on whatever node they are. Each response counts for the session that claims it first; and since
 //! others may lead the call to another model, what the provider tells of it is looked at here.
 
-use super::noted::{KnownModels, NotedCall};
+use super::call_leases::{KnownModels, NotedCall};
 use super::session::{LiveResult, LiveSession};
 use super::turns::{LiveTurn, TurnOutcome};
 use super::watch::GoesOn;

@@ -1,7 +1,7 @@
 //! The guardrails of one target for one request, with all that their checks may know of it.
 
 use super::Moderator;
-use super::room::Room;
+use super::buffer_budget::Room;
 use gateway_guardrails::{BodyShape, Content, Direction, Facts, Guardrail, GuardrailSubject};
 use std::sync::Arc;
 
