@@ -4,8 +4,8 @@
 
 use crate::metrics::Metrics;
 use gateway_admin::{App, audit_turned_away};
+use gateway_domain::denied_caller::{TurnedAway, Unwelcome};
 use gateway_domain::ports::Doorkeeper;
-use gateway_domain::stranger::{TurnedAway, Unwelcome};
 use gateway_domain::{KeyId, OrgId, Timestamp};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec, Opts};
@@ -129,7 +129,7 @@ pub(crate) fn keep_rows(runtime: &Handle, app: App, mut rows: Receiver<TurnedAwa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gateway_domain::stranger::Stranger;
+    use gateway_domain::denied_caller::Stranger;
     use std::net::Ipv4Addr;
     use uuid::Uuid;
 

@@ -7,14 +7,14 @@ mod feedback;
 mod graph;
 mod group;
 mod measure;
-mod question;
+mod query;
 
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
 use http::Method;
 use measure::{Stat, SumMeasure};
-use question::{SumsAsked, VIEW, sums};
+use query::{SumsAsked, VIEW, sums};
 use serde_json::{Value, json};
 
 pub(crate) fn routes() -> Vec<AdminRoute> {

@@ -1,8 +1,8 @@
 //! What the control plane is made of: ports and facts, handed in by the program.
 //! Knows no backend, no socket and no settings file.
 
-use crate::kept_accounts::KeptAccounts;
-use crate::wanted_syncs::WantedSyncs;
+use crate::account_cache::KeptAccounts;
+use crate::pending_syncs::WantedSyncs;
 use gateway_domain::catalog::Catalog;
 use gateway_domain::config::breaker::BreakerStatus;
 use gateway_domain::egress::Trusted;

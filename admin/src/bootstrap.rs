@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::change::{WriteView, commit};
-use crate::founding::{Founded, key};
+use crate::organisation_seed::{Founded, key};
 use crate::problem::{Problem, bad, conflict};
 use gateway_domain::Secret;
 use gateway_domain::id::{OrgId, WorkspaceId};

@@ -1,8 +1,8 @@
 //! What clients think of calls, by the trace that an answer told. Kept while the client waits; shown by analytics.
 
+use crate::object_or_list::{OneGiven, one_or_several};
 use crate::problem::{Problem, bad, limited, missing};
 use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, authed};
-use crate::several::{OneGiven, one_or_several};
 use gateway_domain::feedback::{FeedbackQuery, MOST_OF_TRACE, Opinion, TraceFeedback, VALUES};
 use gateway_domain::metadata;
 use gateway_domain::ports::{FeedbackKept, FeedbackPlace};

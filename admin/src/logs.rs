@@ -1,12 +1,12 @@
 //! Request logs as admins read them: the list with its filters, and one record; and those that clients tell of
 //! themselves.
 
+mod client_records;
 mod exports;
+pub(crate) mod feedback_filter;
 pub(crate) mod filter;
-mod own;
 pub(crate) mod restricted;
 mod view;
-pub(crate) mod weighted;
 
 pub use exports::{EXPORT_LEASE, run_export};
 
@@ -33,8 +33,8 @@ pub(crate) fn routes() -> Vec<AdminRoute> {
         &[Scope::named("logs.view"), Scope::named("logs.read"), Scope::named("logs.write"), Scope::COMPLETIONS_WRITE];
     const WRITE: &[Scope] = &[Scope::named("logs.write")];
     let logs = vec![
-        authed(Method::POST, "/logs", WRITE, "Tell of calls that went another way", own::insert)
-            .takes::<own::OwnCall>()
+        authed(Method::POST, "/logs", WRITE, "Tell of calls that went another way", client_records::insert)
+            .takes::<client_records::OwnCall>()
             .asks(HERE),
         authed(Method::GET, "/logs", LIST, "List request logs, newest first", list).asks(&filter::OF_LIST),
         authed(Method::GET, "/logs/{id}", READ, "Show one request log", get).asks(HERE),

@@ -8,15 +8,15 @@ mod convert;
 mod declare;
 mod difference;
 mod item;
+mod json_stream;
 mod kinds;
 mod naming;
 mod operator;
-mod pieces;
 mod plan;
 mod prune;
 mod report;
 mod routes;
-mod stored;
+mod stored_rows;
 mod text;
 
 pub use convert::{Conversion, ConvertedFile, ForeignFile, convert_configuration};
@@ -30,7 +30,7 @@ use crate::resource::declared::secrets::SecretValues;
 use author::Author;
 use declare::Export;
 use std::collections::BTreeMap;
-use stored::StoredRows;
+use stored_rows::StoredRows;
 use text::DocumentBounds;
 
 /// The configuration of the organisation `default`, or of the oldest one: a local act of the operator. `write` is given

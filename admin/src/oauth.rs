@@ -4,14 +4,15 @@
 //! token opens is decided where requests come in.
 
 mod access;
-mod ask;
 mod authorize;
+mod authorize_request;
 mod browser;
 mod client;
+mod client_metadata;
 mod client_proof;
 mod connect;
+mod connect_callback;
 mod connect_page;
-mod connected;
 mod consent;
 mod fault;
 mod form;
@@ -20,22 +21,21 @@ mod identity;
 mod introspect;
 mod known_client;
 mod metadata;
-mod pace;
 mod page;
+mod rate_limit;
 mod redirect;
 mod refresh;
 mod register;
+mod request_context;
 mod revoke;
 mod signer;
 mod signing;
 mod sweep;
 mod ticket;
 mod token;
-mod visit;
-mod vouched;
 
 pub use access::{AccessToken, BadAccessToken, read_access_token};
-pub(crate) use ask::SCOPES;
+pub(crate) use authorize_request::SCOPES;
 pub use identity::{IdentityClaims, sign_identity};
 pub(crate) use known_client::MOST_REDIRECTS;
 pub(crate) use redirect::check_redirect;
@@ -53,9 +53,9 @@ use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
 use fault::OauthFault;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use request_context::{OauthVisit, SignInDesk};
 use std::pin::Pin;
 use std::sync::Arc;
-use visit::{OauthVisit, SignInDesk};
 
 /// Forms, and what a client says of itself.
 const MOST_BODY: usize = 16 * 1024;
@@ -116,8 +116,8 @@ fn table() -> Vec<OauthRoute> {
         page(Method::POST, "/oauth/authorize", |v| Box::pin(consent::serve(v))),
         everywhere(page(Method::GET, CONNECT, |v| Box::pin(connect::serve(v)))),
         everywhere(page(Method::POST, CONNECT, |v| Box::pin(connect::decide(v)))),
-        everywhere(page(Method::GET, "/oauth/upstream-callback", |v| Box::pin(connected::serve(v)))),
-        everywhere(open(Method::GET, "/oauth/client.json", |v| Box::pin(connected::document(v)))),
+        everywhere(page(Method::GET, "/oauth/upstream-callback", |v| Box::pin(connect_callback::serve(v)))),
+        everywhere(open(Method::GET, "/oauth/client.json", |v| Box::pin(connect_callback::document(v)))),
     ]
 }
 

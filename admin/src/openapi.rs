@@ -5,7 +5,7 @@ mod answers;
 mod parameters;
 
 use crate::app::App;
-use crate::repeat::Repeat;
+use crate::idempotency::Repeat;
 use crate::route::{AdminReply, AdminRoute, Gate, MountPoint, PublicFn, public};
 use crate::scim;
 use http::Method;

@@ -2,8 +2,8 @@
 //! gives them Admin keys, and takes them out once nothing is in them; it does not act inside them. None of the others
 //! knows of any but itself, and what each does within itself stands beside the resources.
 
-mod known;
-mod making;
+mod access;
+mod creation;
 mod owners;
 mod removal;
 
@@ -12,6 +12,7 @@ use crate::input::Edit;
 use crate::problem::{Problem, bad, internal, missing};
 use crate::resource::{Resource as _, ResourceRow};
 use crate::route::{AdminCall, AdminReply, AdminRoute, authed};
+use access::{audit_for_both, guest_key, require_first, row};
 use gateway_domain::id::OrgId;
 use gateway_domain::keys::mint;
 use gateway_domain::resource::api_key::KeyKind;
@@ -21,7 +22,6 @@ use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Org, Snapshot};
 use http::Method;
-use known::{audit_for_both, guest_key, require_first, row};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +45,8 @@ pub(crate) fn routes() -> Vec<AdminRoute> {
             "current_page",
             "page_size",
         ]),
-        authed(Method::POST, ALL, CREATE, "Make an organisation; its Admin key is in this answer only", making::make)
-            .takes::<making::NewOrganisation>(),
+        authed(Method::POST, ALL, CREATE, "Make an organisation; its Admin key is in this answer only", creation::make)
+            .takes::<creation::NewOrganisation>(),
         authed(Method::GET, ONE, READ, "Show an organisation by slug or id", show),
         authed(Method::PUT, ONE, UPDATE, "Rename an organisation, or say who owns it", change)
             .takes::<OrganisationPatch>(),

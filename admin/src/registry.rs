@@ -5,7 +5,7 @@
 
 mod entry;
 mod fault;
-mod question;
+mod query;
 
 use crate::actor::Actor;
 use crate::app::App;
@@ -24,7 +24,7 @@ use gateway_domain::resource::Kind;
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{McpBehind, Snapshot};
 use http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use question::RegistryQuestion;
+use query::RegistryQuestion;
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -4,12 +4,12 @@
 
 use crate::actor::Actor;
 use crate::app::App;
-use crate::asked_row::AskedRow;
+use crate::idempotency::Repeat;
 use crate::input::{JsonBody, KnownNames, QueryString, Variable};
 use crate::path_kind;
 use crate::problem::Problem;
-use crate::repeat::Repeat;
 pub(crate) use crate::reply::{AdminReply, stamp};
+use crate::request_target::AskedRow;
 use crate::schema::schema;
 use bytes::Bytes;
 use gateway_domain::scope::Scope;

@@ -3,13 +3,13 @@
 
 use crate::actor::Actor;
 use crate::app::{App, ClientAddr};
-use crate::asked_row::AskedRow;
 use crate::change::AdminHead;
 use crate::contract::{self, Reserved};
+use crate::idempotency::{Repeat, RunningRepeats};
 use crate::input::{QueryString, Variable, is_nul};
 use crate::problem::{Problem, not_built, on_the_proxy_port, too_large, unknown_route, unreadable, wrong_method};
 use crate::refusal::{ChangeAttempt, Refusals};
-use crate::repeat::{Repeat, RunningRepeats};
+use crate::request_target::AskedRow;
 use crate::route::{AdminCall, AdminReply, AdminRoute, Gate, MountPoint, PREFIXES, Visit, stamp};
 use crate::{
     analytics, audit, batch_output, feedback, logs, manifest, nodes, oauth, openapi, organisations, prices, public,

@@ -5,6 +5,7 @@ mod document;
 mod etag;
 mod filter;
 mod group;
+mod handlers;
 mod lookup;
 mod mapping;
 mod page;
@@ -16,7 +17,6 @@ mod seats;
 mod selection;
 mod service;
 mod user;
-mod written;
 
 pub(crate) use refusal::{MEDIA_TYPE, answer};
 pub(crate) use service::responses;

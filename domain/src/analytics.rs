@@ -4,15 +4,15 @@
 
 mod combination;
 mod margin;
-mod parts;
-mod question;
+mod projection;
+mod query;
 mod sketch;
 mod sums;
 
 pub use combination::{Combination, CutValues, MOST_NAMED};
 pub use margin::Margin;
-pub use parts::{SumPart, SumParts};
-pub use question::{Dimension, SumCell, SumQuery, SumsFound};
+pub use projection::{SumPart, SumParts};
+pub use query::{Dimension, SumCell, SumQuery, SumsFound};
 pub use sketch::Sketch;
 pub use sums::{Fact, Sums};
 

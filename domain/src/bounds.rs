@@ -2,8 +2,8 @@
 //! and sizes that `docs/data-plane.md` states. Borrows from the body and copies nothing.
 //! Unknown fields pass; what a provider would refuse for its own reasons is left to it.
 
+mod fast_path;
 mod messages;
-mod quick;
 mod rules;
 
 use crate::fault::{Fault, FaultKind};
@@ -39,7 +39,7 @@ pub struct Peek<'a> {
 /// is no JSON, or names its model twice, is [not read](Peek::read).
 pub fn peek(operation: Operation, body: &[u8]) -> Result<Peek<'_>, Fault> {
     let rules = rules::of(operation);
-    if let Some(peek) = quick::look(rules, body) {
+    if let Some(peek) = fast_path::look(rules, body) {
         return Ok(peek);
     }
     match read(rules, body) {

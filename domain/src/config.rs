@@ -4,21 +4,21 @@
 
 pub mod breaker;
 mod breakers;
+pub mod candidates;
 mod clouds;
 mod compiler;
 mod cost;
 mod fields;
 pub mod hooks;
 mod identity;
-mod look;
 pub mod params;
 mod place;
 pub mod plan;
-pub mod prospects;
 mod query;
-mod read;
+mod request_attributes;
 mod strategy;
 mod tree;
+mod typed_fields;
 
 pub use crate::model_name::split_model;
 pub use breaker::Breaker;

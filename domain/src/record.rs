@@ -4,10 +4,10 @@
 
 mod blank;
 mod bodies;
+pub mod client_record;
 mod cursor;
 mod detail;
 pub mod mask;
-pub mod own;
 mod realtime;
 mod trace;
 

@@ -1,12 +1,12 @@
 //! The configuration as the hot path reads it: immutable, cheap to share, every lookup a map get.
 //! Made from stored rows; a change re-makes only the maps it touches. Credentials are opened here, once.
 
+mod deployment_scope;
 mod entry;
 mod keys;
-mod mapped;
 mod models;
 mod prices;
-mod reach;
+mod secret_mapping;
 mod server_issuers;
 mod shelf_view;
 

@@ -3,7 +3,7 @@
 
 use crate::checks::Stepping;
 use crate::content::{Content, Joined, Rewrite, Selection};
-use crate::outside::{CheckQuery, CheckReply, QueryFailure};
+use crate::external_call::{CheckQuery, CheckReply, QueryFailure};
 use crate::pattern::StepLimit;
 use gateway_domain::Timestamp;
 use http::HeaderMap;
@@ -129,7 +129,7 @@ impl From<CheckError> for CheckOutcome {
 #[derive(Clone, Debug)]
 pub(crate) enum JudgeStep {
     Done(CheckOutcome),
-    /// Never empty; at most [`crate::outside::AT_ONCE`] of them are under way at a time.
+    /// Never empty; at most [`crate::external_call::AT_ONCE`] of them are under way at a time.
     Ask(Vec<CheckQuery>),
 }
 

@@ -2,8 +2,8 @@
 //! can be rewritten without touching another byte. Knows the shapes of bodies, and no check.
 
 mod edit;
-mod find;
 mod tape;
+mod text_finder;
 
 pub(crate) use edit::Rewrite;
 pub(crate) use edit::{quoted, splice, with_last_member};
@@ -146,11 +146,11 @@ impl Content {
     fn looked(&self) -> &LookedThrough {
         let ContentInner { body, shape, direction, looked } = &*self.0;
         looked.get_or_init(|| {
-            let (found, unreadable) = match find::find(body, *shape, *direction) {
+            let (found, unreadable) = match text_finder::find(body, *shape, *direction) {
                 Ok(found) => (found, None),
-                Err(why) => (find::FoundTexts::default(), Some(why)),
+                Err(why) => (text_finder::FoundTexts::default(), Some(why)),
             };
-            let find::FoundTexts { parts, has_tool_calls, last, last_user, .. } = found;
+            let text_finder::FoundTexts { parts, has_tool_calls, last, last_user, .. } = found;
             LookedThrough { parts, unreadable, has_tool_calls, last, last_user }
         })
     }

@@ -4,8 +4,8 @@
 
 use crate::check::{Case, CheckError, CheckOutcome, Facts, JudgeStep};
 use crate::content::{Content, Direction, Rewrite};
+use crate::external_call::{AT_ONCE, CheckQuery, CheckReply};
 use crate::guardrail::{Check, Guardrail, HookType};
-use crate::outside::{AT_ONCE, CheckQuery, CheckReply};
 use crate::results::{CheckResult, ErrorResult, HookResult, feedback};
 use gateway_domain::Timestamp;
 use std::collections::VecDeque;

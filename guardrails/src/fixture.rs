@@ -1,7 +1,7 @@
 //! What tests of this crate share: guardrails from JSON, requests and answers, and runs that are answered by a closure.
 
 use crate::definition::{self, CompileContext};
-use crate::outside::{CheckQuery, CheckReply, CheckRequest};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest};
 use crate::{
     BodyShape, Content, Direction, Facts, Guardrail, GuardrailSubject, HookResult, HookRunResult, Judged, Run, Timing,
 };

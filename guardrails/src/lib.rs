@@ -11,10 +11,10 @@ mod checks;
 mod content;
 pub mod definition;
 mod engine;
+pub mod external_call;
 #[cfg(test)]
 mod fixture;
 mod guardrail;
-pub mod outside;
 mod parameters;
 pub mod partners;
 mod pattern;

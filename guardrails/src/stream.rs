@@ -2,15 +2,15 @@
 //! a lane per choice and kind of text decides how far that is. Pure: text pieces in, released pieces out; the caller
 //! knows events, dialects and time.
 
+mod event_buffer;
 mod guard;
-mod hold;
 mod lane;
 mod plan;
 mod redactor;
 mod tool_call;
 
+pub use event_buffer::{EventBuffer, HoldLimit, MOST_HOLD};
 pub use guard::{FlowingText, Guard, GuardStop, LaneId, LaneKind, LaneText, Released, WaitingText, WindowAsk};
-pub use hold::{EventBuffer, HoldLimit, MOST_HOLD};
 use tool_call::content_of_call;
 pub use tool_call::{ToolCallJudged, judge_tool_call};
 

@@ -1,13 +1,13 @@
 //! Anthropic's Messages bodies: messages, their streams, token counts. Pure: JSON in, answers out.
 
 use super::answer::{MockDialect, MockEvents, MockResponse};
-use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
 use super::reply::{self, MockCompletion, Say};
+use super::request::{self, MockRequest};
 use serde_json::{Value, json};
 
 pub(super) fn messages(body: &Value, behaviour: &Behaviour) -> MockResponse {
-    let ask = match ask::anthropic(body) {
+    let ask = match request::anthropic(body) {
         Ok(ask) if ask.max_tokens.is_some() => ask,
         Ok(_) => return MockResponse::error(MockDialect::Anthropic, 400, "max_tokens: Field required"),
         Err(refusal) => return MockResponse::error(MockDialect::Anthropic, 400, &refusal),
@@ -25,7 +25,7 @@ pub(super) fn messages(body: &Value, behaviour: &Behaviour) -> MockResponse {
 }
 
 pub(super) fn count_tokens(body: &Value) -> MockResponse {
-    match ask::anthropic(body) {
+    match request::anthropic(body) {
         Ok(ask) => MockResponse::json(MockDialect::Anthropic, &json!({ "input_tokens": ask.prompt_tokens })),
         Err(refusal) => MockResponse::error(MockDialect::Anthropic, 400, &refusal),
     }

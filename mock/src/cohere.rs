@@ -1,13 +1,13 @@
 //! Bodies of Cohere's v2 chat and their streams. Pure: JSON in, answers out.
 
 use super::answer::{MockDialect, MockEvents, MockResponse};
-use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
 use super::reply::{self, MockCompletion, Say};
+use super::request::{self, MockRequest};
 use serde_json::{Value, json};
 
 pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> MockResponse {
-    let ask = match ask::cohere(body) {
+    let ask = match request::cohere(body) {
         Ok(ask) => ask,
         Err(refusal) => return MockResponse::error(MockDialect::Cohere, 400, &refusal),
     };

@@ -1,16 +1,16 @@
 //! Gemini's bodies: answers to `generateContent`, their streams, token counts. Pure: JSON in, answers out.
 
 use super::answer::{MockDialect, MockEvents, MockResponse};
-use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
 use super::reply::{self, MockCompletion, Say};
+use super::request::{self, MockRequest};
 use serde_json::{Value, json};
 
 /// Answers `models/{model}:{verb}`.
 pub(super) fn model(named: &str, body: &Value, behaviour: &Behaviour) -> MockResponse {
     let (model, verb) = named.rsplit_once(':').unwrap_or((named, ""));
     let counted = if verb == "countTokens" { &body["generateContentRequest"] } else { body };
-    let ask = match ask::gemini(counted, model, verb == "streamGenerateContent") {
+    let ask = match request::gemini(counted, model, verb == "streamGenerateContent") {
         Ok(ask) => ask,
         Err(refusal) => return MockResponse::error(MockDialect::Gemini, 400, &refusal),
     };

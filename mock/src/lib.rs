@@ -4,13 +4,13 @@
 
 mod answer;
 mod anthropic;
-mod ask;
 mod behaviour;
 mod cohere;
 mod delivery;
 mod gemini;
 mod openai;
 mod reply;
+mod request;
 mod responses;
 mod routes;
 mod stats;

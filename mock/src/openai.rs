@@ -1,9 +1,9 @@
 //! OpenAI's bodies: chat, legacy completions, embeddings, models. Pure: JSON in, answers out.
 
 use super::answer::{MockDialect, MockEvents, MockResponse};
-use super::ask::{self, MockRequest, words};
 use super::behaviour::Behaviour;
 use super::reply::{self, MockCompletion, Say};
+use super::request::{self, MockRequest, words};
 use base64::Engine;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const MODELS: [&str; 4] = ["mock-large", "mock-small", "mock-embedding", "mock-i
 const DIMENSIONS: u64 = 8;
 
 pub(super) fn chat(body: &Value, behaviour: &Behaviour) -> MockResponse {
-    let mut ask = match ask::openai(body) {
+    let mut ask = match request::openai(body) {
         Ok(ask) => ask,
         Err(refusal) => return MockResponse::error(MockDialect::OpenAi, 400, &refusal),
     };
@@ -116,12 +116,12 @@ fn chunk(ask: &MockRequest, choices: &Value, usage: &Value) -> String {
 pub(super) fn completions(body: &Value, behaviour: &Behaviour) -> MockResponse {
     let prompt = match &body["prompt"] {
         Value::String(s) => s.clone(),
-        Value::Array(all) => all.first().map(ask::string).unwrap_or_default(),
+        Value::Array(all) => all.first().map(request::string).unwrap_or_default(),
         _ => return MockResponse::error(MockDialect::OpenAi, 400, "prompt: must be a string or an array"),
     };
     let said = json!({ "model": body["model"], "messages": [{ "role": "user", "content": prompt }],
         "max_tokens": body["max_tokens"], "stream": body["stream"], "stream_options": body["stream_options"] });
-    let Ok(ask) = ask::openai(&said) else {
+    let Ok(ask) = request::openai(&said) else {
         return MockResponse::error(MockDialect::OpenAi, 400, "prompt: cannot be read");
     };
     let reply = reply::compose(&ask, behaviour);

@@ -1,8 +1,8 @@
 //! The reply to an ask: an echo of what was said, a tool call, or JSON of the asked form; the same each
 //! time. Knows no dialect.
 
-use super::ask::{MockRequest, MockTool, MockToolChoice, words};
 use super::behaviour::Behaviour;
+use super::request::{MockRequest, MockTool, MockToolChoice, words};
 use serde_json::{Map, Value, json};
 
 /// How deep a schema is followed; one that refers to itself would never end.

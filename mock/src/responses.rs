@@ -2,16 +2,16 @@
 //! its id alone, and any id that this module gave is known.
 
 use super::answer::{MockDialect, MockEvents, MockResponse};
-use super::ask::{self, MockRequest};
 use super::behaviour::Behaviour;
 use super::reply::{self, MockCompletion, Say};
+use super::request::{self, MockRequest};
 use serde_json::{Value, json};
 
 const CREATED: u64 = 1_700_000_000;
 const ID: &str = "resp_mock";
 
 pub(super) fn create(body: &Value, behaviour: &Behaviour) -> MockResponse {
-    let ask = match ask::responses(body) {
+    let ask = match request::responses(body) {
         Ok(ask) => ask,
         Err(refusal) => return MockResponse::error(MockDialect::Responses, 400, &refusal),
     };

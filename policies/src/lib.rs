@@ -6,25 +6,25 @@
 //! numbers. A call gathers its [`ReservationRequest`] in two [`Stage`]s, since some policies ask about the target and
 //! the target is chosen late; what it is granted is a [`Hold`], settled when the call is over.
 
-mod bound;
+mod applicable_limits;
 mod condition;
 mod counters;
+mod entity_limits;
 mod hold;
 mod index;
 mod ledger;
 mod meter;
-mod outlook;
 mod reservation_request;
 mod rule;
 mod subject;
 mod verdict;
 mod window;
 
-pub use bound::slot_of;
+pub use applicable_limits::{BoundHolder, KnownCaller, Outlook, outlook_of};
+pub use entity_limits::slot_of;
 pub use hold::{Hold, Used};
 pub use index::Index;
 pub use ledger::{Delta, Ledger, Total};
-pub use outlook::{BoundHolder, KnownCaller, Outlook, outlook_of};
 pub use reservation_request::{Estimate, LimitHolder, ReservationRequest, TokenPrice};
 pub use rule::Stage;
 pub use subject::Subject;

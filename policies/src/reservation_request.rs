@@ -1,7 +1,7 @@
 //! What a call wants of its limits at one stage: gathered, measured, and turned into a hold or a refusal by the
 //! counters' verdict. Knows no backend.
 
-use crate::bound;
+use crate::entity_limits;
 use crate::hold::{CostOps, GrantedOps, Hold};
 use crate::index::Index;
 use crate::meter::LimitKind;
@@ -84,11 +84,11 @@ impl ReservationRequest {
         let LimitHolder { holder, kind, name } = whose;
         for limit in &limits.rate_limits {
             let tag = self.bound(Name::Holder(kind, name.clone()), LimitKind::Rate(limit.unit));
-            self.asks.push(bound::ask(holder, limit, now, tag));
+            self.asks.push(entity_limits::ask(holder, limit, now, tag));
         }
         for budget in &limits.usage_limits {
             let tag = self.bound(Name::Holder(kind, name.clone()), LimitKind::Budget);
-            let ask = bound::budget_ask(holder, budget, now, tag);
+            let ask = entity_limits::budget_ask(holder, budget, now, tag);
             self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
             self.add(stage, ask);
         }
@@ -99,7 +99,7 @@ impl ReservationRequest {
         let LimitHolder { holder, kind, name } = whose;
         for budget in limits.usage_limits.iter().filter(|budget| budget.spend == Spend::Cost) {
             let tag = self.bound(Name::Holder(kind, name.clone()), LimitKind::Budget);
-            let ask = bound::budget_ask(holder, budget, now, tag);
+            let ask = entity_limits::budget_ask(holder, budget, now, tag);
             self.owners.push((ask.slot.key, Arc::new(Owner { holder, value_key: Box::default() })));
             self.add(Stage::Tool, ask);
         }

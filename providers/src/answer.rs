@@ -5,13 +5,13 @@
 mod chunks;
 mod completion;
 pub(crate) mod embeddings;
-mod made;
-mod made_id;
+mod generated_id;
+mod local_stream;
 mod message;
 mod response;
 
-pub use made::made_events;
-pub use made_id::MadeId;
+pub use generated_id::MadeId;
+pub use local_stream::made_events;
 
 use crate::adapter::{Call, Failure};
 use crate::failure::ProviderError;
@@ -151,7 +151,7 @@ impl ReplyContext {
 
     /// An id in the manner of a dialect that wants one of its own making.
     fn made_id(&self, prefix: &str, number: u64) -> String {
-        made_id::write(prefix, (self.now_ms, self.dice), number)
+        generated_id::write(prefix, (self.now_ms, self.dice), number)
     }
 
     fn created(&self) -> i64 {

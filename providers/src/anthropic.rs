@@ -11,7 +11,7 @@ use crate::compat::without_json;
 use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
 use crate::failure::ProviderError;
-use crate::promised_json;
+use crate::json_mode;
 use crate::raw;
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
@@ -67,7 +67,7 @@ impl Adapter for Anthropic {
             Operation::ChatCompletions | Operation::Responses => {
                 let asked = chat_request::asked(call, ChatForm::Extended)?;
                 let mut made = from_chat::request(&asked.call(call))?;
-                promised_json::name_as_asked(call, &mut made.adjusted);
+                json_mode::name_as_asked(call, &mut made.adjusted);
                 made.adjusted.extend(asked.adjusted);
                 let body = BodyPieces::One(made.body.into());
                 Ok(ProviderRequest { path: None, headers: Vec::new(), body, adjusted: made.adjusted })

@@ -3,28 +3,28 @@
 //! of signatures: a request is signed when it goes out.
 
 mod embeddings;
+mod errors;
 pub(crate) mod mantle;
 mod models;
 mod native;
-mod overheard;
+mod passthrough;
 mod path;
 mod pictures;
 mod rerank;
 mod stream;
-mod trouble;
 
 use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::anthropic;
 use crate::compat::without_json;
-use crate::convert::asked::TranslatedBody;
 use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::converse::from_chat::{self, Wish};
-use crate::convert::converse::maker::Maker;
+use crate::convert::converse::vendor::Maker;
+use crate::convert::request::TranslatedBody;
 use crate::convert::steps::from_converse::ConverseReader;
 use crate::model_place::{self, ModelPlace, Untouched};
 use crate::wire::converse::ConverseResponse;
 use crate::wire::read;
-use crate::{failure, promised_json, translate, tuning};
+use crate::{failure, json_mode, translate, tuning};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::CloudSettings;
@@ -118,11 +118,11 @@ impl Adapter for Bedrock {
     }
 
     fn overheard(&self, call: &Call<'_>, body: &Bytes) -> Reply {
-        overheard::response(call, body)
+        passthrough::response(call, body)
     }
 
     fn overheard_stream(&self, _call: &Call<'_>) -> Box<dyn StreamTranslator> {
-        Box::new(overheard::Overheard::new())
+        Box::new(passthrough::Overheard::new())
     }
 
     fn model_place(&self, call: &Untouched<'_>) -> ModelPlace {
@@ -151,7 +151,7 @@ impl Adapter for Bedrock {
 
     fn failed(&self, call: &Call<'_>, status: u16, head: &HeaderMap, body: &Bytes) -> Failure {
         let kind = head.get("x-amzn-errortype").and_then(|v| v.to_str().ok());
-        match trouble::of_body(kind, body) {
+        match errors::of_body(kind, body) {
             Some(trouble) => trouble.render(SLUG, status, call.dialect),
             None => without_json(SLUG, status, body, call.dialect),
         }
@@ -191,7 +191,7 @@ fn converse(
 ) -> Result<TranslatedBody, Fault> {
     let asked = chat_request::asked(call, ChatForm::Extended)?;
     let mut made = make(Wish { body: &asked.body, original: call.body, maker, origin: call.origin })?;
-    promised_json::name_as_asked(call, &mut made.adjusted);
+    json_mode::name_as_asked(call, &mut made.adjusted);
     made.adjusted.extend(asked.adjusted);
     Ok(made)
 }

@@ -2,17 +2,17 @@
 //! are; the few changes a row asks for are made in place. Clients of other dialects are served by way of chat.
 
 pub(crate) mod area_events;
+pub(crate) mod audio;
 mod base_resp;
 mod chunks;
-mod complete;
-mod drawn;
+mod image_tool;
 mod paths;
 mod reply;
 mod request;
+mod required_fields;
 mod responses;
 mod responses_only;
 pub(crate) mod scan;
-pub(crate) mod sound;
 mod table;
 mod vectors;
 
@@ -248,8 +248,8 @@ impl Adapter for &'static CompatRow {
             return shape.media(call);
         }
         match call.operation {
-            _ if sound::speaks_in_events(self, call) => Some(sound::media(call)),
-            _ if sound::wants_text(call) => Some("text/plain; charset=utf-8"),
+            _ if audio::speaks_in_events(self, call) => Some(audio::media(call)),
+            _ if audio::wants_text(call) => Some("text/plain; charset=utf-8"),
             _ => None,
         }
     }
@@ -325,8 +325,8 @@ impl Adapter for &'static CompatRow {
             Operation::Responses => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, true))),
             Operation::GetResponse => Box::new(Passthrough::new(slug, ResponsesGrammar::new(slug, false))),
             Operation::Messages => native::stream(slug),
-            _ if sound::speaks_in_events(self, call) => {
-                Box::new(area_events::SpokenBytes::new(slug, sound::media(call)))
+            _ if audio::speaks_in_events(self, call) => {
+                Box::new(area_events::SpokenBytes::new(slug, audio::media(call)))
             }
             Operation::ImagesGenerate
             | Operation::ImagesEdit

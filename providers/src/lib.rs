@@ -6,6 +6,7 @@ pub mod adapter;
 mod agreement;
 mod answer;
 mod anthropic;
+mod audio_duration;
 mod azure;
 mod bedrock;
 mod claude_aws;
@@ -19,9 +20,9 @@ pub mod frames;
 mod gemini;
 #[cfg(test)]
 mod golden;
+mod json_mode;
 pub mod kept_files;
 pub mod kept_lists;
-mod length;
 mod model;
 mod model_place;
 pub mod native_batches;
@@ -30,7 +31,6 @@ mod opaque;
 mod oracle;
 mod passthrough;
 mod perplexity;
-mod promised_json;
 mod raw;
 mod registry;
 mod runs;
@@ -52,9 +52,9 @@ pub use adapter::{
     StreamTranslator,
 };
 pub use answer::{MadeId, in_band, made_events};
+pub use audio_duration::PassingSound;
+pub use compat::audio::{made, spoken};
 pub use compat::response_usage;
-pub use compat::sound::{made, spoken};
-pub use length::PassingSound;
 pub use model_place::{ModelPlace, Untouched};
 pub use raw::{Raw, at_batch_tier, batch_pictures, batch_usage, overheard, realtime_usage};
 pub use registry::{adapter, catalog};

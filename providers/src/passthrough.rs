@@ -4,7 +4,7 @@
 use crate::adapter::{Ending, Failure, Progress, StreamTranslator};
 use crate::failure;
 use crate::sse::{self, Framer};
-use crate::tap::alike::{Fit, Shapes};
+use crate::tap::repeated_events::{Fit, Shapes};
 use crate::tap::{self, TextPlace};
 use crate::tokens::StreamedText;
 use crate::wire::read;

@@ -4,8 +4,8 @@
 
 use crate::adapter::{Adapter, BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply, StreamTranslator};
 use crate::compat::{CompatRow, Serves, answer_by_responses};
-use crate::convert::asked::{self, refused};
 use crate::convert::chat::{self as chat_request};
+use crate::convert::request::{self, refused};
 use crate::convert::responses::from_chat::{self, ResponsesAsk, ResponsesRoom};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::translate::Stream;
@@ -134,8 +134,8 @@ struct SearchOptions<'a> {
 
 fn by_responses(call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
-    let ask: chat::ChatRequest<'_> = asked::parsed(&asked.body)?;
-    let own: SonarFields<'_> = asked::parsed(&asked.body)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(&asked.body)?;
+    let own: SonarFields<'_> = request::parsed(&asked.body)?;
     for (field, wanted) in
         [("return_images", own.return_images), ("return_related_questions", own.return_related_questions)]
     {

@@ -2,8 +2,7 @@
 //! OpenAI's form. Chat has dialects instead.
 
 mod dashscope_speech;
-mod hearing;
-mod mapped;
+mod event_mapping;
 mod mistral_speech;
 mod moderation;
 mod nomic;
@@ -13,12 +12,9 @@ mod oracle;
 mod pictures;
 mod rerank;
 mod speech;
+mod transcription;
 
 pub(crate) use dashscope_speech::DASHSCOPE_SPEAKS;
-pub(crate) use hearing::{
-    COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS,
-    render_transcript,
-};
 pub(crate) use mistral_speech::MISTRAL_SPEAKS;
 pub(crate) use moderation::MISTRAL_MODERATION;
 pub(crate) use nomic::NOMIC;
@@ -34,6 +30,10 @@ pub(crate) use rerank::{
     render, search_units,
 };
 pub(crate) use speech::MINIMAX;
+pub(crate) use transcription::{
+    COHERE_HEARS, DEEPINFRA_HEARS, HeardSound, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS,
+    render_transcript,
+};
 
 use crate::adapter::{Call, Failure, ProviderRequest, Reply, StreamTranslator};
 use gateway_domain::{Fault, FaultKind};

@@ -3,16 +3,16 @@
 //! is sent, whichever provider said it and through whichever translation it came. An event that is like the one before
 //! it, but for its text, is not read anew. Knows no rule about texts.
 
-pub(crate) mod alike;
 pub(crate) mod chat;
 mod json;
 mod messages;
+pub(crate) mod repeated_events;
 pub(crate) mod responses;
 
 use crate::sse;
-use alike::{Shapes, Vary};
 use bytes::{Bytes, BytesMut};
 use gateway_domain::Operation;
+use repeated_events::{Shapes, Vary};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -153,7 +153,7 @@ impl TextPlace {
         let quoted = events.get(self.text.start.checked_sub(1)?..self.text.end + 1)?;
         match self.is_plain {
             true => std::str::from_utf8(&quoted[1..quoted.len() - 1]).ok().map(Cow::Borrowed),
-            false => alike::read(quoted),
+            false => repeated_events::read(quoted),
         }
     }
 

@@ -2,21 +2,21 @@
 //! and reads OpenAI's job. A family is one file, which says where its jobs are and how one of them reads. What it
 //! cannot express is refused by the name of its field. Pure: nothing is sent, and no clock is read.
 
-mod ask;
 mod bedrock;
 mod fireworks;
 mod job;
+mod job_request;
 mod pages;
 mod together;
 mod vertex;
 
 use crate::adapter::{BodyPieces, Call, Endpoint, Failure, ProviderRequest, Reply};
 use crate::failure;
-use ask::{TuningAsk, refused};
 use bytes::Bytes;
 use gateway_domain::path::decoded;
 use gateway_domain::{Dialect, Fault, Operation};
 use job::TuningJob;
+use job_request::{TuningAsk, refused};
 pub use pages::JobPages;
 use serde_json::{Value, json};
 

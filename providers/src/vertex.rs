@@ -13,7 +13,7 @@ use crate::convert::chat::{self as chat_request, ChatForm};
 use crate::convert::messages::from_chat;
 use crate::gemini::{self, GeminiRequestBody};
 use crate::model_place::{self, ModelPlace, Untouched};
-use crate::{edit, model, promised_json, shapes, tuning};
+use crate::{edit, json_mode, model, shapes, tuning};
 use bytes::Bytes;
 use gateway_domain::catalog::{AuthStyle, ProviderInfo};
 use gateway_domain::cloud::CloudSettings;
@@ -236,7 +236,7 @@ fn claude(call: &Call<'_>, place: &VertexModel<'_>) -> Result<ProviderRequest, F
             let asked = chat_request::asked(call, ChatForm::Extended)?;
             let asked_call = Call { model: Some(&place.name), ..asked.call(call) };
             let mut made = from_chat::request(&asked_call)?;
-            promised_json::name_as_asked(call, &mut made.adjusted);
+            json_mode::name_as_asked(call, &mut made.adjusted);
             made.adjusted.extend(asked.adjusted);
             (made.body.into(), made.adjusted)
         }

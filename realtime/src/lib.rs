@@ -4,10 +4,10 @@
 
 mod event;
 mod frame;
-mod tally;
 mod texts;
+mod usage_estimate;
 
 pub use event::{ClientEvent, EventIds, ProviderEvent, SessionFacts, Unreadable, error_event};
 pub use frame::{Closing, FrameReader, HeardFrame, Misframed, Peer, WireMessage, close_frame, pong_to, text_frame};
-pub use tally::{SpokenSoFar, Tally};
 pub use texts::{call_texts, each_text, texts_alone};
+pub use usage_estimate::{SpokenSoFar, Tally};

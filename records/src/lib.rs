@@ -4,10 +4,10 @@
 //! stores and the client for what the operator names. The clock is handed in; of requests, the proxy and the Admin API
 //! it knows nothing.
 
-mod degraded;
+mod degradation;
 pub mod metrics;
 pub mod otlp;
 pub mod usage_checkpoint;
 pub mod writer;
 
-pub use degraded::Degraded;
+pub use degradation::Degraded;

@@ -3,24 +3,24 @@
 //! takes them to the store. Knows no request; how the two do is for others to show.
 
 mod access;
-mod awaited;
-mod opinions;
+mod durable_batch;
+mod guardrail_feedback;
 mod shipping;
 #[cfg(test)]
 mod tests;
 
-pub use awaited::AwaitedRecords;
-pub use opinions::WithOpinions;
+pub use durable_batch::AwaitedRecords;
+pub use guardrail_feedback::WithOpinions;
 
 use crate::Degraded;
 use crate::metrics::{Loss, Metrics};
 use crate::otlp::Otlp;
-use awaited::{AwaitedBatch, WhoseRecords};
+use durable_batch::{AwaitedBatch, WhoseRecords};
 use gateway_domain::NanoUsd;
+use gateway_domain::denied_caller::TurnedAway;
 use gateway_domain::ports::{RecordAppend, RecordLedger};
 use gateway_domain::price::{PriceBook, PriceQuery, price};
 use gateway_domain::record::{CacheStatus, Hooked, LogRecord, Position};
-use gateway_domain::stranger::TurnedAway;
 use gateway_store::journal::{Journal, Shipper};
 use shipping::Shipping;
 use std::fmt;

@@ -7,7 +7,7 @@ use crate::upstream::Credentials;
 use bytes::Bytes;
 use gateway_domain::egress::BaseUrl;
 use gateway_domain::ports::{Outside, OutsideCall, OutsideError, OutsideReply};
-use gateway_guardrails::outside::{CheckQuery, CheckReply, CheckRequest, FailureKind, QueryFailure, REPLY, Sign};
+use gateway_guardrails::external_call::{CheckQuery, CheckReply, CheckRequest, FailureKind, QueryFailure, REPLY, Sign};
 use http::{Method, header};
 use std::sync::Arc;
 use std::time::Duration;

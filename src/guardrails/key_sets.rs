@@ -2,7 +2,7 @@
 //! again at most once a minute when somebody misses a key. Knows no token.
 
 use bytes::Bytes;
-use gateway_guardrails::outside::CheckReply;
+use gateway_guardrails::external_call::CheckReply;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

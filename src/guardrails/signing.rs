@@ -5,7 +5,7 @@ use crate::upstream::{Credentials, Pass, later};
 use gateway_domain::Secret;
 use gateway_domain::cloud::{Assertion, AwsKeys, AwsRole, ClientCredentials, Grant, SignIn, SignInEndpoint, Signing};
 use gateway_domain::ports::OutsideCall;
-use gateway_guardrails::outside::Sign;
+use gateway_guardrails::external_call::Sign;
 use gateway_guardrails::partners::CheckCredentials;
 use gateway_providers::{BodyPieces, sigv4};
 use http::header;

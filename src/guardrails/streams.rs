@@ -20,7 +20,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use gateway_domain::{Operation, Timestamp};
-use gateway_guardrails::outside::CheckReply;
+use gateway_guardrails::external_call::CheckReply;
 use gateway_guardrails::stream::{Guard, LaneId, LaneKind, LaneText, MOST_HOLD};
 use gateway_guardrails::{
     Direction, Guardrail, GuardrailSubject, HookResults, Judged, Run, StreamMode, Timing, Verdict,

@@ -5,8 +5,8 @@ use super::handshake;
 use super::headers::suffix_of;
 use super::refusal::Refused;
 use crate::runtime_config::ConfigHandle;
+use gateway_domain::denied_caller::{Stranger, Unwelcome};
 use gateway_domain::keys::KeyHash;
-use gateway_domain::stranger::{Stranger, Unwelcome};
 use http::{HeaderMap, HeaderValue, header};
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
 //! A refusal on its way to the client, with what is known by then of whom it refuses. Tells nobody and records nothing.
 
 use super::request::Request;
+use gateway_domain::denied_caller::{Stranger, Unwelcome};
 use gateway_domain::ports::Revision;
-use gateway_domain::stranger::{Stranger, Unwelcome};
 use gateway_domain::token::TokenError;
 use gateway_domain::{Fault, FaultKind, OrgId};
 

@@ -13,7 +13,7 @@ use crate::record_health;
 use crate::settings::Settings;
 use crate::usage_checkpoint::{UsageCheckpoint, UsageCounting};
 use crate::writer::{RecordPath, RecordQueues, Records, WithOpinions, Writer, WriterTrouble};
-use gateway_domain::stranger::TurnedAway;
+use gateway_domain::denied_caller::TurnedAway;
 use gateway_store::journal::Journal;
 use std::sync::Arc;
 use tokio::runtime::Runtime;

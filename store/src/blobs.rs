@@ -5,20 +5,20 @@
 
 mod collect;
 mod http;
+mod object_storage;
 mod piece;
-mod place;
 mod relocate;
 
 use crate::database::{Database, Side};
 use crate::session::{DatabaseRow, Session, Value};
-use crate::work::now;
+use crate::time_limit::now;
 use gateway_domain::ports::{
     BlobBounds, BlobError, Blobs, BlobsKept, Fut, MOST_BLOB_PIECE, NewBlob, StoreError, StoredBlob, Vault,
 };
 use gateway_domain::{OrgId, Timestamp};
+pub(crate) use object_storage::Lost;
+pub use object_storage::{BadBlobUrl, BlobPlaces, ObjectPlace};
 use piece::{PieceKey, SEALED_PIECE};
-pub(crate) use place::Lost;
-pub use place::{BadBlobUrl, BlobPlaces, ObjectPlace};
 pub use relocate::Relocated;
 use sqlx::Error;
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Opening a database: the pools, what each engine needs set, and errors that an operator can act on.
 
+use crate::availability::{CallAllowance, Reach};
 use crate::filter::Filter;
 use crate::migration::{self, MigrateError};
 use crate::notices::Notices;
-use crate::reach::{CallAllowance, Reach};
 use crate::session::{DatabaseRow, Lease, Value, failure};
 use crate::url::{DatabaseUrl, Engine};
 use gateway_domain::ports::StoreError;

@@ -3,7 +3,7 @@
 
 use crate::database::{Database, Side};
 use crate::session::{DatabaseRow, Session, Value};
-use crate::work::now;
+use crate::time_limit::now;
 use gateway_domain::ports::{
     Enqueued, Fut, Hastened, Job, JobBacklog, JobBounds, JobEnd, JobLease, JobStanding, JobState, Jobs, LeasedJob,
     MOST_JOB_BYTES, NewJob, StoreError,

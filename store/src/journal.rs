@@ -5,7 +5,7 @@
 mod codec;
 mod replay;
 mod segment;
-mod shelf;
+mod segment_list;
 mod shipper;
 
 pub use replay::{Replay, replay};
@@ -15,7 +15,7 @@ use gateway_domain::Timestamp;
 use gateway_domain::record::{LogRecord, Position};
 use parking_lot::Mutex;
 use segment::Segment;
-use shelf::Shelf;
+use segment_list::Shelf;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt};

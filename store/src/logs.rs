@@ -2,7 +2,8 @@
 //! each engine. Nothing here is on the path of a request.
 
 mod append;
-mod bodies_outside;
+mod batch_sizes;
+mod body_objects;
 mod clickhouse;
 pub(crate) mod columns;
 mod copy;
@@ -11,11 +12,10 @@ mod detail;
 pub(crate) mod field;
 mod files;
 mod label;
-mod nowhere;
-mod old;
+mod legacy_table;
+mod null_store;
 mod paging;
 mod partitions;
-mod powers;
 mod query;
 mod readers;
 mod rollup;
@@ -24,10 +24,10 @@ mod sums;
 mod transfer;
 
 pub(crate) use append::without_zero;
-pub use bodies_outside::BodiesOutside;
+pub use body_objects::BodiesOutside;
 pub use clickhouse::{BadColumnsUrl, ColumnStore, ColumnsUrl};
 pub use files::DayFiles;
-pub use nowhere::Nowhere;
+pub use null_store::Nowhere;
 pub use partitions::Partitions;
 pub use transfer::{LogSource, TransferError, Transferred};
 

@@ -3,7 +3,7 @@
 
 use crate::database::{Database, Side};
 use crate::session::DatabaseRow;
-use crate::work::now;
+use crate::time_limit::now;
 use gateway_domain::node::{Node, SeenNode};
 use gateway_domain::ports::{Fut, NodeRegistry, StoreError};
 use sqlx::Error;

@@ -1,7 +1,7 @@
 //! How a node hears that another has written: Postgres tells every listener, SQLite has one process only.
 //! A notice is speed, never truth: it may come late, twice or not at all.
 
-use crate::reach::Reach;
+use crate::availability::Reach;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use sqlx::Error;

@@ -3,10 +3,10 @@
 //! fails at once while Redis is away, so that no request is held up by it. Knows no key and no script of
 //! its own.
 
-mod lane;
-mod words;
+mod resp;
+mod thread_connection;
 
-pub(crate) use words::Words;
+pub(crate) use resp::Words;
 
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use ::redis::cluster::ClusterClient;
@@ -16,11 +16,11 @@ use ::redis::{
     Value,
 };
 use arc_swap::ArcSwapOption;
-use lane::{LaneConfig, LaneTimeouts, LaneWait};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use thread_connection::{LaneConfig, LaneTimeouts, LaneWait};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};

@@ -10,10 +10,10 @@ mod clock;
 mod connection;
 mod head;
 mod lines;
-mod outgoing;
 mod parser;
 mod refusal;
 mod request;
+mod request_writer;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@
 mod aws;
 mod azure;
 mod hashicorp;
-mod machine;
+mod local_machine;
 
 use crate::credential::Credentials;
 use crate::outbound::{Outbound, OutboundAnswer, OutboundError};
@@ -89,8 +89,8 @@ impl SecretReader {
                 SecretSource::Aws { grant, region, id } => aws::read(self, grant, region, id).await,
                 SecretSource::Azure { grant, vault, name } => azure::read(self, grant, vault, name).await,
                 SecretSource::HashiCorp(vault) => hashicorp::read(self, vault).await,
-                SecretSource::Environment { name } => machine::variable(self, name),
-                SecretSource::File { path } => machine::file(self, path).await,
+                SecretSource::Environment { name } => local_machine::variable(self, name),
+                SecretSource::File { path } => local_machine::file(self, path).await,
             }
         };
         let read = tokio::time::timeout(WITHIN, reading).await;

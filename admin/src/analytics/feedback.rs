@@ -3,8 +3,8 @@
 
 use super::buckets::TimeBuckets;
 use super::measure::Stat;
-use super::question::{MOST_RECORDS, TIME, VIEW, shown};
-use crate::logs::weighted::{MOST_READ, MOST_TRACES, Opinions, by_trace};
+use super::query::{MOST_RECORDS, TIME, VIEW, shown};
+use crate::logs::feedback_filter::{MOST_READ, MOST_TRACES, Opinions, by_trace};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{AdminCall, AdminReply, AdminRoute, authed};

@@ -2,7 +2,7 @@
 
 use super::buckets::TimeBuckets;
 use super::measure::{Stat, SumMeasure};
-use super::question::{SumsAsked, VIEW, shown, sums};
+use super::query::{SumsAsked, VIEW, shown, sums};
 use crate::logs::{filter, restricted};
 use crate::problem::Problem;
 use crate::route::{AdminCall, AdminReply, AdminRoute, authed};

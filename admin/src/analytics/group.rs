@@ -3,7 +3,7 @@
 
 use super::feedback::{RatedCalls, rated};
 use super::measure::{Stat, SumMeasure};
-use super::question::{SumsAsked, VIEW, shown, sums};
+use super::query::{SumsAsked, VIEW, shown, sums};
 use crate::logs::{filter, restricted};
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::{AdminCall, AdminReply, AdminRoute, authed};

@@ -1,7 +1,7 @@
 //! What can be said of sums: each measure one way to read them. Money is told in cents, time in milliseconds, rates in
 //! percent; an average of nothing is null.
 
-use crate::logs::weighted::Opinions;
+use crate::logs::feedback_filter::Opinions;
 use gateway_domain::analytics::{SumCell, SumPart, SumParts, Sums, SumsFound};
 use gateway_domain::export::{LogField, LogFields};
 use gateway_domain::{NanoUsd, Timestamp};

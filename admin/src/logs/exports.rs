@@ -1,11 +1,11 @@
 //! Exports of logs: asked for, made by a job on any node, fetched by a link that ends. What becomes of one is what its
 //! job tells; nothing here writes its file.
 
-mod asked;
+mod definition;
 mod file;
 mod lines;
+mod parquet_file;
 mod run;
-mod sheet;
 
 pub use run::{EXPORT_LEASE, run_export};
 
@@ -13,7 +13,7 @@ use super::restricted;
 use crate::change::{AuditedThing, ChangeOrigin};
 use crate::problem::{Problem, bad, conflict, limited, missing};
 use crate::route::{AdminCall, AdminReply, AdminRoute, HERE, MountPoint, PAGES, authed, guest};
-use asked::{ExportAsked, NewExport};
+use definition::{ExportAsked, NewExport};
 use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, ExportState, LogExport};
 use gateway_domain::ports::{Batch, Enqueued, ExportPlace, JobBounds, MOST_JOB_BYTES, NewJob};
 use gateway_domain::scope::Scope;
@@ -175,7 +175,7 @@ async fn start(call: AdminCall) -> Result<AdminReply, Problem> {
         ExportState::Success => return Err(conflict("this export is made: change it, or ask for another")),
         ExportState::Draft | ExportState::Failed | ExportState::Stopped => {}
     }
-    let query = asked::question_of(&call, &export).await?;
+    let query = definition::question_of(&call, &export).await?;
     let until = query.to.map_or(call.now, |to| to.min(call.now));
     let order = ExportOrder {
         export: export.id,

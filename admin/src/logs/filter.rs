@@ -1,7 +1,7 @@
 //! The filters of `docs/admin-api.md` made into a query. The route
 //! refuses what is not known or not in force: a list that silently ignores a filter shows more than was asked for.
 
-use super::{restricted, weighted};
+use super::{feedback_filter, restricted};
 use crate::input::QueryString;
 use crate::problem::{Problem, bad, forbidden};
 use crate::route::AdminCall;
@@ -48,8 +48,8 @@ static FILTERS: &[LogFilter] = &[
     by("configs", &[LogField::Config]),
     by("prompt_slug", &[LogField::PromptSlug]),
     by("api_key_ids", &[]),
-    by(weighted::LEAST, &[]),
-    by(weighted::MOST, &[]),
+    by(feedback_filter::LEAST, &[]),
+    by(feedback_filter::MOST, &[]),
 ];
 
 fn named(more: &[&'static str]) -> Vec<&'static str> {
@@ -152,7 +152,7 @@ pub(super) async fn read_from(
         }
     }
     // Feedback comes after the call.
-    weighted::narrow(call, q, query, time(q, "time_of_generation_min")?).await
+    feedback_filter::narrow(call, q, query, time(q, "time_of_generation_min")?).await
 }
 
 fn names(q: &QueryString, name: &str) -> Result<Vec<String>, Problem> {

@@ -8,7 +8,7 @@ use super::operator;
 use super::plan::{DocumentPlan, plan};
 use super::prune::{prune, unmentioned};
 use super::report::{ConfigurationReport, ItemChange, ManifestAct, NewSecret, UNMENTIONED};
-use super::stored::StoredRows;
+use super::stored_rows::StoredRows;
 use super::text::Manifest;
 use crate::app::App;
 use crate::change::WriteView;

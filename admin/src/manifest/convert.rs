@@ -1,11 +1,11 @@
 //! Files of other gateways as documents of this one, with what could not be carried said by its place. Nothing is read
 //! but the file: what comes out is looked at, completed and imported like any other document.
 
-mod carried;
+mod conversion;
 mod litellm;
 mod portkey;
 
-pub use carried::Conversion;
+pub use conversion::Conversion;
 
 use super::text::{DocumentBounds, parse_yaml, write};
 use crate::problem::Problem;

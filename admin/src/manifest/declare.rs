@@ -3,7 +3,7 @@
 use super::difference::StoredDeclaration;
 use super::item::{Declarer, ItemName, Portable};
 use super::kinds::KINDS;
-use super::stored::StoredRows;
+use super::stored_rows::StoredRows;
 use super::text::{head_text, item_text};
 use crate::problem::Problem;
 use crate::resource::declared::names::{DeclaredNames, hash_of};

@@ -3,7 +3,7 @@
 
 use super::item::{ItemName, NamedItem, Portable, within};
 use super::kinds::KINDS;
-use super::stored::StoredRows;
+use super::stored_rows::StoredRows;
 use super::text::Manifest;
 use crate::app::App;
 use crate::problem::{Problem, bad, conflict};

@@ -6,7 +6,7 @@ use super::item::{Declarer, ItemName, Portable, within};
 use super::kinds::{self, rank};
 use super::naming::name_all;
 use super::report::{ConfigurationReport, ItemChange};
-use super::stored::StoredRows;
+use super::stored_rows::StoredRows;
 use super::text::Manifest;
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, busy, conflict};

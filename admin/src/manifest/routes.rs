@@ -5,9 +5,9 @@ use super::apply::run;
 use super::author::Author;
 use super::declare::Export;
 use super::report::ManifestAct;
-use super::stored::StoredRows;
+use super::stored_rows::StoredRows;
 use super::text::{DocumentBounds, parse};
-use super::{kinds, pieces};
+use super::{json_stream, kinds};
 use crate::change::Action;
 use crate::input::Flag;
 use crate::problem::{Problem, forbidden};
@@ -103,7 +103,7 @@ async fn show(call: AdminCall) -> Result<AdminReply, Problem> {
             })?;
         }
     }
-    Ok(pieces::answer(Export::new(stored, &call)?, call))
+    Ok(json_stream::answer(Export::new(stored, &call)?, call))
 }
 
 async fn answer(

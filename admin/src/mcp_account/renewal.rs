@@ -4,8 +4,8 @@
 use super::endpoint::{Brought, NoTokens};
 use super::issuer::{SignInWish, discover};
 use super::tokens::HeldTokens;
+use crate::account_cache::{AccountToken, FailedRenewal, due};
 use crate::app::App;
-use crate::kept_accounts::{AccountToken, FailedRenewal, due};
 use gateway_domain::ports::{McpAccount, McpAccountId, StoreError};
 use std::sync::atomic::Ordering;
 

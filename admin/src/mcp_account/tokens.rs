@@ -3,9 +3,9 @@
 
 use super::client::AccountClient;
 use super::endpoint::{Brought, NoTokens, exchange, revoke};
+use crate::account_cache::TokenSent;
 use crate::app::App;
-use crate::asked_scope::AskedScope;
-use crate::kept_accounts::TokenSent;
+use crate::scope_challenges::AskedScope;
 use gateway_domain::ports::{McpAccount, SealedTokens};
 use gateway_domain::time::Timestamp;
 use serde::{Deserialize, Serialize};

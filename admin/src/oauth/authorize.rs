@@ -2,11 +2,11 @@
 //! is told on a page: a browser is sent nowhere before somebody has decided, since anybody could have named the place.
 
 use super::access::resource;
-use super::ask::{AuthorizeAsk, SCOPES};
+use super::authorize_request::{AuthorizeAsk, SCOPES};
 use super::fault::OauthFault;
 use super::form::OauthForm;
+use super::request_context::OauthVisit;
 use super::ticket::{AuthorizeTicket, SignedBy};
-use super::visit::OauthVisit;
 use super::{browser, client, page, redirect, signer};
 use crate::reply::AdminReply;
 use gateway_domain::resource::mcp::check_server_slug;

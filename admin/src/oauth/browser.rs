@@ -2,7 +2,7 @@
 //! Tickets are bound to its digest.
 
 use super::fault::OauthFault;
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use crate::cookies::{named_cookie, set_cookie};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -4,7 +4,7 @@
 use super::client_proof;
 use super::fault::OauthFault;
 use super::known_client::{KnownClient, LONGEST_ID};
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use gateway_domain::ports::OauthClient;
 
 pub(super) fn is_address(id: &str) -> bool {

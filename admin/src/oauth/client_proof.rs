@@ -4,7 +4,7 @@
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::known_client::LONGEST_ID;
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gateway_domain::keys::KeyHash;

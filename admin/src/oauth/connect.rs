@@ -1,14 +1,14 @@
 //! Somebody connects an account of theirs at an MCP server (GET and POST below `/oauth/connect/`). The link that led
 //! here says for whom it is: only that person, signed in here, is shown the button, and only behind the button the
-//! browser leaves for the server's own sign-in. What comes back is read by [`super::connected`].
+//! browser leaves for the server's own sign-in. What comes back is read by [`super::connect_callback`].
 
 use super::browser;
 use super::connect_page::{self, ConnectShown};
 use super::fault::OauthFault;
 use super::form::OauthForm;
+use super::request_context::OauthVisit;
 use super::signer::{self, Signer};
 use super::ticket::SignedBy;
-use super::visit::OauthVisit;
 use crate::app::App;
 use crate::mcp_account::{
     AccountClient, AccountIssuer, AskedBefore, ConnectLink, HeldTokens, SignInWish, client_at, discover, redirect_uri,

@@ -1,14 +1,14 @@
 //! What somebody presses on the page: to sign in with a key or at their organisation's provider, to allow, or to deny.
 //! Only a page of ours, in the browser that began, can press it; only behind that is a browser sent to the client.
 
-use super::ask::AuthorizeAsk;
+use super::authorize_request::AuthorizeAsk;
 use super::fault::OauthFault;
 use super::form::OauthForm;
+use super::request_context::OauthVisit;
 use super::ticket::AuthorizeTicket;
-use super::visit::OauthVisit;
 use super::{authorize, browser, grant, signer};
 use crate::reply::AdminReply;
-use gateway_domain::stranger::TurnedAway;
+use gateway_domain::denied_caller::TurnedAway;
 use http::{StatusCode, header};
 use url::form_urlencoded::Serializer;
 

@@ -2,10 +2,10 @@
 //! back: then no token that names it opens anything, on any node.
 
 use super::fault::OauthFault;
+use super::request_context::OauthVisit;
 use super::signer::{self, Signer};
 use super::signing;
 use super::ticket::AuthorizeTicket;
-use super::visit::OauthVisit;
 use crate::app::App;
 use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::problem::{Problem, forbidden};

@@ -5,7 +5,7 @@ use super::access::{self, AccessClaims};
 use super::client_proof;
 use super::fault::OauthFault;
 use super::form::OauthForm;
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use crate::actor::Actor;
 use crate::reply::AdminReply;
 use gateway_domain::id::OrgId;

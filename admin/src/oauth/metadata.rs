@@ -1,10 +1,10 @@
 //! What the authorisation server says of itself (RFC 8414), also where OpenID's clients look for it, and the keys that
 //! its tokens are signed with. Built from the public address alone, never from what a request calls this host.
 
-use super::ask::SCOPES;
+use super::authorize_request::SCOPES;
 use super::fault::OauthFault;
+use super::request_context::OauthVisit;
 use super::signing;
-use super::visit::OauthVisit;
 use crate::reply::AdminReply;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The pages: to sign in, to decide, and to be told what is wrong. Plain HTML without scripts, that nobody can show
 //! inside a page of theirs. Whatever a client says of itself is text here, and said to be its own word.
 
-use super::ask::AuthorizeAsk;
+use super::authorize_request::AuthorizeAsk;
 use super::redirect;
 use crate::reply::AdminReply;
 use gateway_domain::snapshot::WorkspaceEntry;

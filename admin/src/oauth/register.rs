@@ -1,11 +1,11 @@
 //! Clients register by themselves (RFC 7591). Anybody may, so what is kept of one is little, there is a bound of them,
 //! and one that nobody signs in with is forgotten.
 
-use super::ask::SCOPES;
+use super::authorize_request::SCOPES;
 use super::fault::OauthFault;
 use super::known_client::{KnownClient, MOST_REDIRECTS, plain_name};
 use super::redirect;
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use crate::reply::AdminReply;
 use gateway_domain::ports::OauthClient;
 use http::StatusCode;

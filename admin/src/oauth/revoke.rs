@@ -7,7 +7,7 @@ use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::grant;
 use super::refresh::RefreshToken;
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use crate::reply::AdminReply;
 use gateway_domain::id::{GrantId, OrgId};
 use gateway_domain::resource::mcp_grant::McpSignIn;

@@ -1,20 +1,20 @@
 //! Who signs in, by a key of theirs that was typed or by the session that their organisation's provider began, and in
 //! which workspaces they may use the server that is asked for. Looked at anew at each step: a key may end between two.
 
-use super::ask::AuthorizeAsk;
+use super::authorize_request::AuthorizeAsk;
 use super::fault::OauthFault;
 use super::form::OauthForm;
+use super::request_context::OauthVisit;
 use super::ticket::SignedBy;
-use super::visit::OauthVisit;
 use crate::cookies;
 use crate::resource::ResourceRow;
+use gateway_domain::denied_caller::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::id::UserId;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::resource::Kind;
 use gateway_domain::resource::api_key::{ApiKey, KeyKind};
 use gateway_domain::scope::Scope;
 use gateway_domain::snapshot::{Key, Person, Snapshot, WorkspaceEntry};
-use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::time::Timestamp;
 use http::StatusCode;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! What a page carries from one step to the next: what the client asks for, and who has signed in by now. Sealed, good
 //! for ten minutes, and only in the browser that began.
 
-use super::ask::AuthorizeAsk;
+use super::authorize_request::AuthorizeAsk;
 use super::browser;
 use super::fault::OauthFault;
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use crate::seal;
 use gateway_domain::id::KeyId;
 use gateway_domain::time::Timestamp;

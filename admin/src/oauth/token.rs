@@ -2,14 +2,14 @@
 //! refresh token that comes twice ends the grant, since somebody else has it.
 
 use super::access::{self, resource};
-use super::ask::SCOPES;
+use super::authorize_request::SCOPES;
 use super::client;
 use super::client_proof;
 use super::fault::OauthFault;
 use super::form::OauthForm;
 use super::grant::{self, CodeTerms};
 use super::refresh::{self, RefreshToken};
-use super::visit::OauthVisit;
+use super::request_context::OauthVisit;
 use crate::reply::AdminReply;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

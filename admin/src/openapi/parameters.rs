@@ -1,6 +1,6 @@
 //! What the parameters of queries mean. A name means one thing on every route, so that each is described once.
 
-use crate::repeat::Repeat;
+use crate::idempotency::Repeat;
 use crate::route::{AdminRoute, Gate};
 use http::Method;
 use serde_json::{Value, json};

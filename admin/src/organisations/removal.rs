@@ -2,7 +2,7 @@
 //! is deleted with it that somebody could miss. What it was made with goes along, and so does what hangs on nothing
 //! else.
 
-use super::known::{audit_for_both, row};
+use super::access::{audit_for_both, row};
 use crate::change::{Action, WriteView};
 use crate::problem::{Problem, conflict};
 use crate::resource::{ResourceRow, pages, tombstone};

@@ -3,7 +3,7 @@
 
 mod declared;
 mod details;
-mod outlook;
+mod limit_status;
 mod reach;
 pub(crate) mod rotation;
 mod scopes;
@@ -58,8 +58,9 @@ pub(crate) fn routes() -> Vec<AdminRoute> {
             "page_size",
         ]),
         any_key(Method::GET, "/api-keys/self/details", "Show the key that asks, and where it belongs", details::show),
-        any_key(Method::GET, "/api-keys/self/limits", "Show what the key that asks is held to now", outlook::own),
-        authed(Method::GET, "/api-keys/{id}/limits", READ, "Show what a key is held to now", outlook::show).asks(HERE),
+        any_key(Method::GET, "/api-keys/self/limits", "Show what the key that asks is held to now", limit_status::own),
+        authed(Method::GET, "/api-keys/{id}/limits", READ, "Show what a key is held to now", limit_status::show)
+            .asks(HERE),
         authed(Method::GET, "/api-keys/{id}", READ, "Show a key, its secret masked", get::<ApiKey>).asks(HERE),
         authed(Method::PUT, "/api-keys/{id}", UPDATE, "Change a key", update::<ApiKey>)
             .takes::<ApiKeyPatch>()

@@ -3,8 +3,8 @@
 //! times of changes and what the gateway learnt by itself are not in it. How files are read and applied is not known
 //! here.
 
-pub(crate) mod carried;
 pub(crate) mod editions;
+pub(crate) mod limits;
 pub(crate) mod names;
 pub(crate) mod secrets;
 

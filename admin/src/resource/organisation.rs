@@ -3,7 +3,7 @@
 
 mod declared;
 mod defaults;
-mod own;
+mod own_organisation;
 
 use super::integration::pricing;
 use super::{NewRow, Resource, ResourceRow};
@@ -26,7 +26,7 @@ use gateway_domain::resource::{Kind, check_name};
 use gateway_domain::scope::Scope;
 use gateway_domain::token::{KeySet, TokenRule};
 use http::Method;
-use own::own;
+use own_organisation::own;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

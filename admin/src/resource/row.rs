@@ -1,6 +1,6 @@
 //! What every kind of resource says of itself, a stored row of it with its document read, and a new one on its way in.
 
-use super::keep_unknown::keep_unknown;
+use super::unknown_fields::keep_unknown;
 use crate::actor::Actor;
 use crate::app::App;
 use crate::change::{Action, WriteView};

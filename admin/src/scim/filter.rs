@@ -1,12 +1,12 @@
 //! Filters (RFC 7644, 3.4.2.2): which resources a question is about. Reading one is in [`parse`], holding a resource
-//! against one in [`holds`]. Both are bounded by the length and the depth that are read.
+//! against one in [`evaluation`]. Both are bounded by the length and the depth that are read.
 
+mod evaluation;
 mod expression;
-mod holds;
 mod parse;
 
+pub(super) use evaluation::{fits, holds};
 pub(super) use expression::{Comparison, ScimFilter};
-pub(super) use holds::{fits, holds};
 pub(super) use parse::{parse, parse_values};
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 use super::document;
 use super::etag::check_match;
 use super::filter::ScimFilter;
+use super::handlers::{NextProfile, ScimWritten, WrittenRow, change, create, replace, show};
 use super::lookup::{base, meta, one};
 use super::page::{self, ScimListed, list};
 use super::refusal::{invalid_value, taken};
 use super::schema::{GROUP, GROUPS, ResourceType, USERS, group_body, patch_body};
 use super::seats::{SeatScope, SeatsRead, workspaces_of};
 use super::selection::{self, AttributeSelection};
-use super::written::{NextProfile, ScimWritten, WrittenRow, change, create, replace, show};
 use crate::app::DirectoryBounds;
 use crate::change::{Action, WriteView, audit, commit};
 use crate::problem::{Problem, bad, missing};

@@ -1,10 +1,10 @@
 //! Lets somebody in whom the provider's claims name: what becomes of the person, and the session that begins, are one
 //! write.
 
-use super::claimed::{SignedPerson, no_place};
-use super::entrance::{Belongings, Entrance};
+use super::provisioning::{Belongings, Entrance};
 use super::session::{begin, ended, home, keys_of};
 use super::ticket::SignInTicket;
+use super::user_lookup::{SignedPerson, no_place};
 use crate::app::App;
 use crate::change::{Action, ChangeOrigin, WriteView, commit};
 use crate::problem::{Problem, busy};

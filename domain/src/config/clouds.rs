@@ -3,8 +3,8 @@
 
 use super::compiler::Compiler;
 use super::place::At;
-use super::read::Fields;
 use super::tree::ProviderRef;
+use super::typed_fields::Fields;
 use crate::cloud::{self, CloudSettings, Setting};
 use crate::egress::check_custom_host;
 use serde_json::Value;

@@ -7,11 +7,11 @@ use super::hooks::{HookKey, LeafHooks};
 use super::identity::identity;
 use super::params::{self, Path};
 use super::place::At;
-use super::read::Fields;
 use super::strategy::StrategyMode;
 use super::tree::{
     Cache, CacheMode, Config, ConfigNode, Guarded, Leaf, Mode, NodeKind, ProviderRef, RETRY_STATUSES, Retry,
 };
+use super::typed_fields::Fields;
 use crate::cloud;
 use crate::egress::{BaseUrl, check_custom_host};
 use crate::metadata;

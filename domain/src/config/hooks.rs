@@ -1,7 +1,7 @@
 //! Guardrails of a config, as they were written: which lists stand at a target, or come down to it. What a list means
 //! is read and compiled above, where checks are known; here it is data with a place in the document.
 
-mod reading;
+mod parser;
 
 use super::place::canonical;
 use serde_json::Value;

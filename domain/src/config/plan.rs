@@ -2,7 +2,7 @@
 //! request and what is remembered of earlier ones are arguments. A plan is a place in the tree, no list: what a
 //! request never comes to costs it nothing.
 
-pub use super::look::RequestAttributes;
+pub use super::request_attributes::RequestAttributes;
 
 use super::breaker::Breaker;
 use super::cost::{TRIED, VALUE_TEXT, start};

@@ -1,11 +1,11 @@
 //! The query language of conditional routing, compiled when a config is: operators are known, patterns are built,
 //! and what a key names is decided. Asking a query about a request is pure.
 
+mod parser;
 mod pattern;
-mod reading;
 
 use super::cost::{MATCHING, VALUE_TEXT, start};
-use super::look::RequestAttributes;
+use super::request_attributes::RequestAttributes;
 use pattern::QueryPattern;
 use serde_json::Value;
 use std::borrow::Cow;

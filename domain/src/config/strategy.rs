@@ -5,8 +5,8 @@ use super::compiler::Compiler;
 use super::cost::{Cost, quoted};
 use super::place::At;
 use super::query::{Query, QueryKey};
-use super::read::Fields;
 use super::tree::{Mode, Sticky};
+use super::typed_fields::Fields;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use super::BuiltJudge;
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::content::{BodyShape, Content, JsonKind, Rewrite, Tape, TapeNode, quoted, splice};
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, Sign};
 use crate::parameters::Parameters;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -3,7 +3,7 @@
 
 use super::BuiltJudge;
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, header};

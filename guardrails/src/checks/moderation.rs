@@ -3,7 +3,7 @@
 use super::{BuiltJudge, selection};
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::content::Selection;
-use crate::outside::{CheckQuery, CheckReply};
+use crate::external_call::{CheckQuery, CheckReply};
 use crate::parameters::Parameters;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use super::{BuiltJudge, selection};
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, excerpt};
 use crate::content::Selection;
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, Sign};
 use crate::parameters::Parameters;
 use bytes::Bytes;
 use http::Method;

@@ -5,7 +5,7 @@ use super::BuiltJudge;
 use crate::Direction;
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, Streaming};
 use crate::content::{Content, Rewrite, Selection};
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, REPLY_WITH_BODY, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, REPLY, REPLY_WITH_BODY, Sign};
 use crate::parameters::Parameters;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::{Deserialize, Serialize};

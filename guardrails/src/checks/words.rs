@@ -1,8 +1,8 @@
 //! `contains` and `endsWith`: words as they stand, found by one automaton for all of them.
 
-mod stepping;
+mod automaton;
 
-pub(crate) use stepping::Stepping;
+pub(crate) use automaton::Stepping;
 
 use super::{BuiltJudge, selection};
 use crate::check::{Case, CheckOutcome, Finder, Judge, JudgeStep, ReplacedValues, Streaming, each_text, excerpt};

@@ -2,10 +2,10 @@
 
 use super::{GuardrailSubject, Run, Timing, Verdict};
 use crate::content::Selection;
+use crate::external_call::{CheckReply, FailureKind, QueryFailure};
 use crate::fixture::{
     NOW, answer, chat, completion, guardrail, hook, judge, outgoing, reply, request, run, subject, text_of,
 };
-use crate::outside::{CheckReply, FailureKind, QueryFailure};
 use crate::results::{HookResult, HookResults, SoftDenial, denial, header_value, soft_denial, with_results};
 use crate::{BodyShape, Content, Direction};
 use gateway_domain::{Dialect, Timestamp};

@@ -5,7 +5,7 @@ use super::{CheckCredentials, MadePartner};
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep, Streaming};
 use crate::checks::{forwarded, selection};
 use crate::content::{Rewrite, Selection};
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
 use http::{HeaderName, HeaderValue, Method, header};
 use serde::Deserialize;

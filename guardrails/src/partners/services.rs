@@ -6,7 +6,7 @@ mod search;
 
 use super::{CheckCredentials, MadePartner};
 use crate::check::{CheckError, Judge};
-use crate::outside::CheckReply;
+use crate::external_call::CheckReply;
 use crate::parameters::Parameters;
 use serde_json::{Map, Value};
 

@@ -14,8 +14,8 @@ use super::row::ROWS;
 use super::services::SERVICES;
 use super::{credential_fields, namespaces};
 use crate::content::Selection;
+use crate::external_call::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::fixture::{chat, compile, completion, hook, run, subject};
-use crate::outside::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::{Guardrail, Judged};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -63,7 +63,7 @@ fn judged(case: &Case, guardrail: Guardrail) -> (Judged, Value) {
             out.headers.iter().map(|(n, v)| (n.to_string(), json!(v.to_str().unwrap()))).collect();
         let body: Value = serde_json::from_slice(&out.body).unwrap();
         let mut told = json!({"method": out.method.as_str(), "url": out.url, "headers": headers, "body": body, "timeout": out.timeout_ms});
-        if out.sign != crate::outside::Sign::Nothing {
+        if out.sign != crate::external_call::Sign::Nothing {
             told["sign"] = json!(format!("{:?}", out.sign));
         }
         sent.replace(told);

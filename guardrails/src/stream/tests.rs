@@ -3,8 +3,8 @@
 use super::{EventBuffer, Guard, HoldLimit, LaneId, LaneKind, LaneText, MOST_HOLD, judge_tool_call};
 use crate::content::Selection;
 use crate::engine::Verdict;
+use crate::external_call::{CheckReply, FailureKind, QueryFailure};
 use crate::fixture::{NOW, completion, facts, guardrail, hook, judge, outgoing, reply, subject};
-use crate::outside::{CheckReply, FailureKind, QueryFailure};
 use crate::{Guardrail, Run, Timing};
 use gateway_domain::Timestamp;
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use crate::adapter::{Call, Failure, Reply, StreamTranslator};
 use crate::convert::steps::from_messages::MessageReader;
 use crate::failure::{self, ProviderError};
-use crate::promised_json::PromisedJson;
+use crate::json_mode::PromisedJson;
 use crate::translate::{self, Stream};
 use crate::wire::messages::MessagesResponse;
 use crate::wire::read;

@@ -6,7 +6,7 @@
 use super::refused;
 use crate::adapter::{Call, Failure, Reply};
 use crate::answer::embeddings;
-use crate::convert::converse::maker::Maker;
+use crate::convert::converse::vendor::Maker;
 use crate::failure;
 use crate::tokens;
 use crate::wire::{JsonStr, read, speaks};

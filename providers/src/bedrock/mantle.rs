@@ -7,7 +7,7 @@ use crate::adapter::{
 };
 use crate::anthropic::{Anthropic, VERSION};
 use crate::compat::{CompatRow, Serves};
-use crate::convert::converse::maker::Maker;
+use crate::convert::converse::vendor::Maker;
 use crate::wire::read;
 use bytes::Bytes;
 use gateway_domain::Operation::{ChatCompletions, CountTokens, ListModels, Messages, Proxy, Responses};

@@ -3,7 +3,7 @@
 
 use super::refused;
 use crate::adapter::Call;
-use crate::convert::converse::maker::Maker;
+use crate::convert::converse::vendor::Maker;
 use gateway_domain::Fault;
 
 const LONGEST: usize = 2048;

@@ -1,12 +1,12 @@
 //! Streams of frames: read as steps for any client, or, where each frame wraps an event of Anthropic's for a client of
 //! Anthropic's, unwrapped.
 
-use super::trouble::of_frame;
+use super::errors::of_frame;
 use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
 use crate::anthropic;
 use crate::failure;
 use crate::frames::{Broken, Frame, FrameKind, Frames};
-use crate::promised_json::{NoJson, PromisedJson};
+use crate::json_mode::{NoJson, PromisedJson};
 use crate::sse;
 use crate::tap::TextPlace;
 use crate::translate::{EventError, EventReader, TranslatedStream};

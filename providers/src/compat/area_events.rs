@@ -3,10 +3,10 @@
 //! is taken out of them.
 
 use super::reply::pictured;
-use super::{sound, vectors};
+use super::{audio, vectors};
 use crate::adapter::{Call, Ending, Failure, Progress, StreamTranslator};
+use crate::audio_duration::PassingSound;
 use crate::failure::{self, ProviderError};
-use crate::length::PassingSound;
 use crate::passthrough::{EventVerdict, Grammar, Passthrough, ReplyStreamState};
 use crate::sse::{self, Framer};
 use crate::wire::usage::{OpenAiUsage, filter_reported_cost};
@@ -94,7 +94,7 @@ pub(crate) struct AreaGrammar {
 impl AreaGrammar {
     fn new(slug: &'static str, call: &Call<'_>) -> Self {
         let hears = matches!(call.operation, Operation::Transcription | Operation::Translation);
-        Self { slug, operation: call.operation, heard: hears.then(|| sound::heard(call)).flatten(), drawn: None }
+        Self { slug, operation: call.operation, heard: hears.then(|| audio::heard(call)).flatten(), drawn: None }
     }
 
     fn take(&mut self, event: &AreaEvent<'_>, data: &[u8], seen: &mut ReplyStreamState) -> EventVerdict {
@@ -244,7 +244,7 @@ impl StreamTranslator for SpokenBytes {
     /// A stream that ends before it tells what it used was made, and heard, all the same.
     fn ending(&self) -> Ending {
         let ending = self.seen.ending();
-        Ending { usage: ending.usage.or_else(|| sound::made(self.sound.millis(self.media))), ..ending }
+        Ending { usage: ending.usage.or_else(|| audio::made(self.sound.millis(self.media))), ..ending }
     }
 
     fn said_chars(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! Whole answers of OpenAI-like providers: passed as they are once they are seen to be what was asked for.
 
-use super::drawn::DrawnBeside;
-use super::{sound, vectors};
+use super::image_tool::DrawnBeside;
+use super::{audio, vectors};
 use crate::adapter::{Call, Failure, Reply};
 use crate::convert::steps::from_chat::ChatReader;
 use crate::edit;
@@ -103,7 +103,7 @@ pub(super) fn pictured(told: Option<OpenAiUsage>, count: u64, quality: &str, siz
 
 pub(crate) fn openai_reply(slug: &str, call: &Call<'_>, body: &Bytes) -> Result<Reply, Failure> {
     if matches!(call.operation, Operation::Transcription | Operation::Translation) {
-        return Ok(sound::transcript(call, body));
+        return Ok(audio::transcript(call, body));
     }
     let plain = matches!(call.operation, Operation::ChatCompletions | Operation::Completions);
     let reply = match plain.then(|| common_reply(body)).flatten() {

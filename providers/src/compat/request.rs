@@ -1,7 +1,7 @@
 //! The body for an OpenAI-like provider: the client's own bytes, with the model changed and what the row asks for
 //! put in place. One change costs no copy; what a row cannot take is looked for before anything is parsed.
 
-use super::{CompatRow, Quirk, StreamUsage, complete, paths, sound};
+use super::{CompatRow, Quirk, StreamUsage, audio, paths, required_fields};
 use crate::adapter::{BodyPieces, Call, ProviderRequest};
 use crate::edit::{self, BodyEdit, MemberSpan};
 use crate::model;
@@ -19,8 +19,8 @@ const ASK_USAGE: &str = r#","stream_options":{"include_usage":true}"#;
 pub(super) fn outgoing(row: &CompatRow, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let path = paths::of(row, call)?;
     if let Some(form) = call.form {
-        complete::check_form(row, call, form)?;
-        return sound::form(call, form, path);
+        required_fields::check_form(row, call, form)?;
+        return audio::form(call, form, path);
     }
     let mut adjusted = Vec::new();
     let body = body(row, call, &mut adjusted)?;
@@ -40,9 +40,9 @@ fn body(row: &CompatRow, call: &Call<'_>, adjusted: &mut Vec<&'static str>) -> R
         return Ok(BodyPieces::One(Bytes::new()));
     }
     if matches!(call.operation, Operation::Speech | Operation::ImagesEdit) {
-        complete::check(row, call)?;
-        if sound::speaks_in_events(row, call) {
-            return sound::asking_for_events(call);
+        required_fields::check(row, call)?;
+        if audio::speaks_in_events(row, call) {
+            return audio::asking_for_events(call);
         }
     }
     let model = new_model(row, call)?;

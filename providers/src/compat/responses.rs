@@ -1,6 +1,6 @@
 //! Reads streams of the Responses API: named events that end in `response.completed`, `.incomplete` or `.failed`.
 
-use super::drawn::DrawnBeside;
+use super::image_tool::DrawnBeside;
 use super::scan::string_after;
 use crate::adapter::{Failure, Progress};
 use crate::failure::{self, ProviderError};

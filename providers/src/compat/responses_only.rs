@@ -3,8 +3,8 @@
 
 use super::CompatRow;
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
-use crate::convert::asked;
 use crate::convert::chat::{self as chat_request};
+use crate::convert::request;
 use crate::convert::responses::from_chat::{self, ResponsesRoom};
 use crate::convert::steps::from_responses::ResponsesReader;
 use crate::failure;
@@ -27,8 +27,8 @@ pub(super) fn is_one(model: &str) -> bool {
 
 pub(super) fn request(row: &CompatRow, call: &Call<'_>) -> Result<ProviderRequest, Fault> {
     let asked = chat_request::asked(call, chat_request::ChatForm::Extended)?;
-    let ask: chat::ChatRequest<'_> = asked::parsed(&asked.body)?;
-    asked::refuse_spoken(&[("web_search_options", ask.web_search_options)], ROOM.provider)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(&asked.body)?;
+    request::refuse_spoken(&[("web_search_options", ask.web_search_options)], ROOM.provider)?;
     let made = from_chat::request(&ask, ROOM, call.stream)?;
     let mut members = vec![("model", Tree::text(call.model.unwrap_or_default()))];
     members.extend(made.members);

@@ -11,7 +11,7 @@ mod from_responses;
 
 pub(crate) use from_messages::unthreaded;
 
-use super::asked::{Adjusted, refused};
+use super::request::{Adjusted, refused};
 use crate::adapter::Call;
 use bytes::Bytes;
 use gateway_domain::{Dialect, Fault, Operation};

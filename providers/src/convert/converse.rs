@@ -1,4 +1,4 @@
 //! What is made for Bedrock's Converse.
 
 pub(crate) mod from_chat;
-pub(crate) mod maker;
+pub(crate) mod vendor;

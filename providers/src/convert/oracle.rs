@@ -4,7 +4,7 @@
 mod cohere;
 mod generic;
 
-use super::asked::{Adjusted, TranslatedBody};
+use super::request::{Adjusted, TranslatedBody};
 use crate::wire::chat;
 use gateway_domain::Fault;
 
@@ -25,8 +25,8 @@ const PROVIDER: &str = "Oracle";
 
 /// What neither form has a place for, and what would change the answer if it were dropped.
 fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
-    super::asked::refuse_choices(ask, PROVIDER)?;
-    super::asked::refuse_untranslatable(ask, PROVIDER)?;
+    super::request::refuse_choices(ask, PROVIDER)?;
+    super::request::refuse_untranslatable(ask, PROVIDER)?;
     let fields = [
         ("web_search_options", ask.web_search_options),
         ("moderation", ask.moderation),
@@ -34,7 +34,7 @@ fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
         ("container", ask.container),
         ("context_management", ask.context_management),
     ];
-    super::asked::refuse_spoken(&fields, PROVIDER)
+    super::request::refuse_spoken(&fields, PROVIDER)
 }
 
 fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {

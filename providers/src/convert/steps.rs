@@ -1,5 +1,6 @@
 //! Steps of an answer, by the dialect that it came in.
 
+mod blocks;
 pub(crate) mod from_chat;
 pub(crate) mod from_cohere;
 pub(crate) mod from_converse;
@@ -7,4 +8,3 @@ pub(crate) mod from_gemini;
 pub(crate) mod from_messages;
 pub(crate) mod from_oracle;
 pub(crate) mod from_responses;
-mod saying;

@@ -3,9 +3,9 @@
 //! <https://ai.google.dev/gemini-api/docs/speech-generation>,
 //! <https://ai.google.dev/gemini-api/docs/audio>).
 
-mod hearing;
 mod pictures;
 mod speech;
+mod transcription;
 
 pub(crate) use pictures::ratio;
 pub(crate) use speech::wav_head;
@@ -30,7 +30,7 @@ pub(crate) const fn serves(operation: Operation) -> bool {
 pub(crate) fn request(call: &Call<'_>) -> Result<GeminiRequestBody, Fault> {
     let (body, adjusted) = match call.operation {
         Operation::Speech => speech::request(call)?,
-        Operation::Transcription => hearing::request(call)?,
+        Operation::Transcription => transcription::request(call)?,
         _ => pictures::request(call)?,
     };
     Ok(GeminiRequestBody { body: body.to_string().into_bytes(), adjusted })
@@ -46,7 +46,7 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
     let usage = usage.and_then(|usage| usage.split());
     let told = match call.operation {
         Operation::Speech => speech::response(call, &answer, usage),
-        Operation::Transcription => hearing::response(call, &answer, usage),
+        Operation::Transcription => transcription::response(call, &answer, usage),
         _ => return pictures::response(slug, call, (&answer, usage)).unwrap_or_else(|| Err(unreadable())),
     };
     let model = answer["modelVersion"].as_str().map(str::to_owned);
@@ -57,7 +57,7 @@ pub(crate) fn response(slug: &'static str, call: &Call<'_>, body: &Bytes) -> Res
 pub(crate) fn media(call: &Call<'_>) -> Option<&'static str> {
     match call.operation {
         Operation::Speech => Some(speech::media(call)),
-        Operation::Transcription => hearing::media(call),
+        Operation::Transcription => transcription::media(call),
         _ => None,
     }
 }

@@ -1,11 +1,11 @@
 //! Speech of Mistral's: text and the id of a voice up, sound in base64 back, whole or in events
 //! (<https://docs.mistral.ai/api/endpoint/audio/speech>).
 
-use super::mapped::{MappedEvent, MappedStream};
+use super::event_mapping::{MappedEvent, MappedStream};
 use super::object::Object;
 use super::{NativeShape, refused};
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply, StreamTranslator};
-use crate::compat::sound;
+use crate::compat::audio;
 use crate::edit;
 use crate::failure;
 use crate::model;
@@ -95,12 +95,12 @@ impl NativeShape for MistralSpeech {
         let unreadable = || failure::unreadable(slug, "the answer", &body[..body.len().min(100)], call.dialect);
         let answer: MistralSound<'_> = read(body).ok_or_else(unreadable)?;
         let sound = STANDARD.decode(answer.audio_data.0.as_bytes()).map_err(|_| unreadable())?;
-        let usage = answer.usage.and_then(|usage| usage.of_speech()).or_else(|| sound::spoken(call.body));
+        let usage = answer.usage.and_then(|usage| usage.of_speech()).or_else(|| audio::spoken(call.body));
         Ok(Reply { body: sound.into(), usage, model: None })
     }
 
     fn media(&self, call: &Call<'_>) -> Option<&'static str> {
-        (!in_events(call)).then(|| sound::media(call))
+        (!in_events(call)).then(|| audio::media(call))
     }
 
     fn stream(&self, slug: &'static str, _call: &Call<'_>) -> Option<Box<dyn StreamTranslator>> {

@@ -3,13 +3,13 @@
 //! wrote them. Pictures are counted, with their size, which is what most of them are billed by.
 
 mod answer;
-mod ask;
+mod defaults;
 mod edits;
 mod fireworks;
 mod native;
+mod request;
 mod similar;
 mod stability;
-mod usual;
 
 pub(crate) use edits::{DASHSCOPE_EDITS, STABILITY_EDITS};
 pub(crate) use fireworks::FIREWORKS;

@@ -2,10 +2,10 @@
 //! one of OpenAI-like clients, or Cohere's where its own path was asked. Scores come highest first; `index` is the
 //! client's, and documents are put back from what it sent.
 
-mod ask;
+mod request;
 mod scores;
 
-pub(crate) use ask::RerankAsk;
+pub(crate) use request::RerankAsk;
 pub(crate) use scores::{Scored, render, search_units, unreadable};
 
 use super::object::Object;

@@ -2,8 +2,8 @@
 //! (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_CreateModelCustomizationJob.html>). Files are objects
 //! of S3. How many tokens were trained is not told.
 
-use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, secs, text};
+use super::job_request::{TuningAsk, TuningMethod, refused};
 use super::{Cursor, TuningCall, TuningFamily, segment};
 use crate::adapter::Call;
 use gateway_domain::{Fault, Operation};

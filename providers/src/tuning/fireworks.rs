@@ -3,8 +3,8 @@
 //! `reinforcementFineTuningJobs`). Files are datasets of an account. An id says its collection, but for supervised
 //! jobs.
 
-use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};
+use super::job_request::{TuningAsk, TuningMethod, refused};
 use super::{Cursor, TuningCall, TuningFamily, url_pairs};
 use crate::adapter::Call;
 use crate::compat::safe;

@@ -1,6 +1,6 @@
 //! A fine-tuning job as OpenAI's interface tells it: times in seconds, states in its words.
 
-use super::ask::{TuningAsk, TuningMethod};
+use super::job_request::{TuningAsk, TuningMethod};
 use gateway_domain::Timestamp;
 use serde_json::{Map, Value, json};
 

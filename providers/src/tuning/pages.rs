@@ -3,8 +3,8 @@
 //! two lists: `after` is the id of a job, and is looked for from the beginning. Pure: who reads the pages asks for
 //! them.
 
-use super::ask::refused;
 use super::job::TuningJob;
+use super::job_request::refused;
 use super::{TuningFamily, family, list_with, url_pairs};
 use crate::adapter::{Call, Failure};
 use crate::failure::{self, ProviderError};

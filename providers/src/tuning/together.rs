@@ -1,8 +1,8 @@
 //! Fine-tunes of Together AI (<https://docs.together.ai/reference/post-fine-tunes>), whose files are named by ids as
 //! OpenAI's are. A rate of learning is absolute there, so that a multiplier has no meaning.
 
-use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};
+use super::job_request::{TuningAsk, TuningMethod, refused};
 use super::{TuningCall, TuningFamily, segment};
 use crate::adapter::Call;
 use gateway_domain::{Fault, Operation};

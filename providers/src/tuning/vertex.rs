@@ -2,8 +2,8 @@
 //! (<https://docs.cloud.google.com/vertex-ai/docs/reference/rest/v1/projects.locations.tuningJobs>). Files are objects
 //! of Cloud Storage; an id is the last part of a job's name, as project and region are the settings'.
 
-use super::ask::{TuningAsk, TuningMethod, refused};
 use super::job::{TuningJob, count, secs, text};
+use super::job_request::{TuningAsk, TuningMethod, refused};
 use super::{Cursor, TuningCall, TuningFamily};
 use crate::adapter::Call;
 use gateway_domain::cloud::vertex_project;

@@ -5,8 +5,8 @@
 
 use super::place::VertexModel;
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
-use crate::compat::sound::{format_of, seconds};
-use crate::convert::asked::refused;
+use crate::compat::audio::{format_of, seconds};
+use crate::convert::request::refused;
 use crate::failure;
 use crate::shapes::{HeardSound, render_transcript};
 use base64::Engine;

@@ -2,7 +2,7 @@
 //! quotes and brackets alone. Knows no names. What it gives is to be parsed by whoever wants it; text that is no JSON
 //! gives an error or values that do not parse, never a value of another member.
 
-use gateway_domain::quote;
+use gateway_domain::json_string;
 
 /// Not an object as JSON has it, or a key with escapes in it, which wants a real parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl<'j> MemberCursor<'j> {
         if byte != b'"' {
             return Err(Odd);
         }
-        let end = at + quote::find(&bytes[at..]).ok_or(Odd)?;
+        let end = at + json_string::find(&bytes[at..]).ok_or(Odd)?;
         if bytes[end] != b'"' {
             return Err(Odd);
         }
@@ -202,7 +202,7 @@ fn pass(json: &[u8], from: usize) -> Result<usize, Odd> {
 fn pass_string(json: &[u8], mut from: usize) -> Result<usize, Odd> {
     loop {
         let rest = json.get(from..).ok_or(Odd)?;
-        let at = quote::find(rest).ok_or(Odd)?;
+        let at = json_string::find(rest).ok_or(Odd)?;
         if rest[at] == b'"' {
             return Ok(from + at + 1);
         }

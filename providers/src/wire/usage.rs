@@ -1,17 +1,17 @@
 //! Token counts as providers report them, split into the disjoint classes of [`Usage`].
 //! OpenAI-like counts overlap (cached tokens are part of the prompt); Anthropic's input classes do not.
 
-mod areas;
-mod billed;
+mod billing;
+mod client_usage;
 mod cohere;
+mod fast_path;
+mod media;
 mod oracle;
-mod shown;
-mod usual;
 
-pub(crate) use billed::{filter_reported_cost, served};
+pub(crate) use billing::{filter_reported_cost, served};
+pub(crate) use client_usage::{ChatUsage, MessageUsage, ResponseUsage};
 pub(crate) use cohere::CohereUsage;
 pub(crate) use oracle::OracleUsage;
-pub(crate) use shown::{ChatUsage, MessageUsage, ResponseUsage};
 
 use super::members::{MemberCursor, Odd};
 use gateway_domain::Usage;
@@ -125,7 +125,7 @@ impl OpenAiUsage {
     /// Adds what the common usage object says, of whole numbers that stand there once each. Whatever is odd about it is
     /// `None`, and for serde to read. In place, as it is large and most answers have one.
     pub(crate) fn skim(&mut self, at: &mut MemberCursor<'_>) -> Option<()> {
-        if usual::read(self, at).is_some() {
+        if fast_path::read(self, at).is_some() {
             return Some(());
         }
         at.object(|key, at| self.put(key, at)).ok()

@@ -3,9 +3,9 @@
 //! Holds what the record holds of names, numbers and times; never a body or a header.
 
 use gateway_domain::NanoUsd;
+use gateway_domain::denied_caller::TurnedAway;
 use gateway_domain::id::KeyId;
 use gateway_domain::record::LogRecord;
-use gateway_domain::stranger::TurnedAway;
 use gateway_domain::usage::Usage;
 use serde::Serialize;
 use std::io::Write;

@@ -13,7 +13,7 @@ use crate::proxy::routing::Routing;
 use crate::proxy::{body::BodyError, estimate};
 use crate::proxy::{catalogue, own_objects, param_overrides, prompt_calls, prompt_target, target};
 use gateway_domain::config::Leaf;
-use gateway_domain::config::prospects::Prospect;
+use gateway_domain::config::candidates::Prospect;
 use gateway_domain::price::price;
 use gateway_domain::{Fault, Operation, Usage};
 use gateway_guardrails::definition::ListedGuardrail;

@@ -3,7 +3,7 @@
 //! object is doomed before it is removed, and one that is doomed can be named no more: neither a slow writer nor two
 //! nodes that collect at once lose anything.
 
-use super::place::{BlobPlaces, ObjectPlace};
+use super::object_storage::{BlobPlaces, ObjectPlace};
 use crate::database::{Database, Side};
 use crate::session::Session;
 use futures_util::{StreamExt as _, stream};

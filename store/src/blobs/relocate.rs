@@ -3,11 +3,11 @@
 //! was copied: so a run that is killed goes on where it was, and a gateway may serve and write meanwhile.
 
 use super::collect;
+use super::object_storage::Lost;
 use super::piece::{SEALED_PIECE, as_text, from_text};
-use super::place::Lost;
 use super::{PieceBytes, RowBlobs};
 use crate::database::Side;
-use crate::work::now;
+use crate::time_limit::now;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use gateway_domain::ports::StoreError;
 use uuid::Uuid;

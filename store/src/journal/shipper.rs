@@ -3,7 +3,7 @@
 
 use super::codec;
 use super::segment::JournalFrames;
-use super::shelf::Shelf;
+use super::segment_list::Shelf;
 use gateway_domain::record::LogRecord;
 use parking_lot::Mutex;
 use std::io;

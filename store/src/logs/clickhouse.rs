@@ -6,14 +6,14 @@
 //! the time of writing, so that the first row of a record stands, as on the other engines, and the row that a price
 //! came with stands above all without one.
 
-mod link;
-mod place;
+mod client;
+mod hourly_sums;
 mod row_binary;
-mod sealed;
+mod server_url;
 mod sums;
 mod tables;
 
-pub use place::{BadColumnsUrl, ColumnsUrl};
+pub use server_url::{BadColumnsUrl, ColumnsUrl};
 
 use super::append::bodies_text;
 use super::columns::encode;
@@ -24,14 +24,14 @@ use crate::configs::workspace_value;
 use crate::database::DatabaseOptions;
 use crate::filter::Filter;
 use crate::session::Value;
+use client::{ServerLink, ServerSays};
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Grain, SumPart, SumParts, SumQuery};
 use gateway_domain::id::{OrgId, WorkspaceId};
 use gateway_domain::ports::{Fut, RecordAppend, RecordQuery, Repricing, Retention, StoreError};
 use gateway_domain::record::{Costed, LogQuery, LogRecord, Page, Unpriced};
-use link::{ServerLink, ServerSays};
+use hourly_sums::TouchMark;
 use row_binary::{Cells, RowsOut, StoredRow};
-use sealed::TouchMark;
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 use tables::{BODIES, ColumnTable, MARGINS, RECORDS, ROLLUPS, SEALS, TOUCHES};

@@ -1,7 +1,7 @@
 //! Labels of records are `'static`: those read back are found among the program's own.
 //! A newer node may have written others; a few of those are kept for good, then all further ones are "other".
 
-use gateway_domain::record::own::OWN_CALL;
+use gateway_domain::record::client_record::OWN_CALL;
 use gateway_domain::{FaultKind, Operation};
 use std::sync::{LazyLock, Mutex, PoisonError};
 

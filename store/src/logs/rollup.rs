@@ -3,23 +3,24 @@
 //! sets its sums aside; they are added to the rows of their combinations many writes at a time, and before they are
 //! read. Days that an older version wrote have none until they are made up for; their records are read instead.
 
-mod known;
+mod distinct_values;
 pub(super) mod margins;
+pub(super) mod pending_sums;
 mod rows;
-pub(super) mod waiting;
 
 use super::columns::decode;
 use super::day::Day;
 use super::query::light_select;
 use super::shape::Table;
 use crate::session::Session;
+use distinct_values::KnownValues;
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{Combination, Fact, Grain, Sums};
 use gateway_domain::id::OrgId;
 use gateway_domain::ports::NamedMetadata;
 use gateway_domain::record::LogRecord;
-use known::KnownValues;
 use parking_lot::Mutex;
+use pending_sums::SetAsideCounts;
 use rows::RowKey;
 pub(super) use rows::read_parts as read_sums;
 use smol_str::SmolStr;
@@ -29,7 +30,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use waiting::SetAsideCounts;
 
 /// Held on Postgres by whoever changes rows: "gatewayr" read as bytes.
 const LOCK: i64 = i64::from_be_bytes(*b"gatewayr");
@@ -108,7 +108,7 @@ impl Rollups {
         for record in self.of_counted_days(session, fresh).await? {
             deltas.of(record).add(&Fact::of(record));
         }
-        waiting::set_aside(session, &self.set_aside, &deltas.sums).await
+        pending_sums::set_aside(session, &self.set_aside, &deltas.sums).await
     }
 
     /// Records that were given their cost just now, in the same transaction.
@@ -117,7 +117,7 @@ impl Rollups {
         for record in self.of_counted_days(session, changed).await? {
             deltas.of(record).merge(&Sums::priced(&Fact::of(record)));
         }
-        waiting::set_aside(session, &self.set_aside, &deltas.sums).await
+        pending_sums::set_aside(session, &self.set_aside, &deltas.sums).await
     }
 
     /// Whether so much of a day waits that whoever wrote it should add it to the rows.
@@ -129,7 +129,7 @@ impl Rollups {
     /// be more: to be called, in a transaction each, until there is none.
     pub(super) async fn settle(&self, session: &mut Session<'_>, times: &Range<i64>) -> Result<bool, Error> {
         alone(session).await?;
-        let mut taken = waiting::take(session, times).await?;
+        let mut taken = pending_sums::take(session, times).await?;
         let days: HashSet<Day> = taken.sums.keys().map(|(hour, _)| Day::of(Timestamp(*hour))).collect();
         for day in days {
             // All records of a day without rollups are summed when those are made.
@@ -154,7 +154,7 @@ impl Rollups {
             )
         });
         let times = day.times();
-        let (sql, values) = waiting::within(&times).delete(Table::Waiting.name());
+        let (sql, values) = pending_sums::within(&times).delete(Table::Waiting.name());
         session.run(sql, values).await?;
         let mut after = (i64::MIN, String::new());
         loop {
@@ -217,7 +217,7 @@ impl Rollups {
     async fn admit(&self, session: &mut Session<'_>, hour: i64, of: &mut Combination) -> Result<(), Error> {
         let is_known = self.known.lock().has(of.org, hour);
         if !is_known {
-            let found = known::load(session, of.org, hour).await?;
+            let found = distinct_values::load(session, of.org, hour).await?;
             self.known.lock().put(of.org, hour, found);
         }
         self.known.lock().admit(hour, of);

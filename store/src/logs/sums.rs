@@ -2,14 +2,14 @@
 //! themselves at the ragged ends of a range, and where a filter asks for what no rollup knows. Both come out alike,
 //! since both are made by the same rules.
 
+mod accumulator;
 mod files;
-mod gather;
 mod partitions;
-mod settle;
+mod settlement;
 mod stretch;
 
-pub(super) use gather::{Gather, MOST_CELLS, value_in};
-pub(super) use settle::settle_written;
+pub(super) use accumulator::{Gather, MOST_CELLS, value_in};
+pub(super) use settlement::settle_written;
 pub(super) use stretch::{Stretch, SumSource, is_in_rollups, stretches};
 
 use super::query::filter;

@@ -3,21 +3,21 @@
 //! keeps no place of its own. A day is done when both stores tell the same sums of it, or when no record of it is
 //! missing.
 
-mod kept;
-mod walk;
+mod bodies;
+mod cursor;
 
-use kept::KeptBodies;
+use bodies::KeptBodies;
 
 use super::day::Day;
 use super::{ColumnStore, DayFiles, LogsUrl, Partitions};
 use crate::database::{DatabaseOptions, OpenError, open_later};
+use cursor::Walk;
 use gateway_domain::Timestamp;
 use gateway_domain::analytics::{SumParts, SumQuery, Sums};
 use gateway_domain::ports::{LogStore, StoreError};
 use gateway_domain::record::{Costed, LogCursor, LogQuery, LogRecord};
 use std::sync::Arc;
 use std::time::Duration;
-use walk::Walk;
 
 /// Records that are written at once, unless they are large.
 const BATCH: usize = 4_000;

@@ -3,9 +3,9 @@
 
 use super::clock::{Clock, Wait};
 use super::head::{RequestKind, ResponseHead};
-use super::outgoing::{RequestWriter, WriteProgress};
 use super::parser::Parser;
 use super::request::RequestHead;
+use super::request_writer::{RequestWriter, WriteProgress};
 use super::{BodySource, BrokenWhy, PeerTimeouts, RequestBody, SendError};
 use bytes::{Bytes, BytesMut};
 use http::Method;

@@ -5,7 +5,7 @@
 use super::super::restricted;
 use super::super::view::LogViewer;
 use super::lines;
-use super::sheet::ParquetSheet;
+use super::parquet_file::ParquetSheet;
 use crate::app::App;
 use gateway_domain::export::{EXPORT_KIND, ExportOrder, ExportProgress, ExportQuery, LogField};
 use gateway_domain::id::OrgId;

@@ -2,7 +2,7 @@
 //! integration with a provider; each group of deployments under one name is a target of one config, which is the
 //! default of the workspace, so that clients go on asking for the names that they know.
 
-use super::carried::{CarriedParts, Conversion, secret_of, slug_of, text};
+use super::conversion::{CarriedParts, Conversion, secret_of, slug_of, text};
 use crate::problem::{Problem, bad};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Config objects of Portkey. They are written as ours are; what this version does not take is left out, each by its
 //! path.
 
-use super::carried::{CarriedParts, Conversion, secret_of, slug_of, text};
+use super::conversion::{CarriedParts, Conversion, secret_of, slug_of, text};
 use crate::problem::{Problem, bad};
 use gateway_domain::config::{Context, compile, visit_prompts, visit_secrets};
 use serde_json::{Value, json};

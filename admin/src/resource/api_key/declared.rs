@@ -4,7 +4,7 @@
 use super::{check_bounds, check_person};
 use crate::change::WriteView;
 use crate::problem::{Problem, bad, conflict};
-use crate::resource::declared::carried::{Resets, declare_limits};
+use crate::resource::declared::limits::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::{Resource, ResourceRow};
 use gateway_domain::keys::{KeyHash, mint};

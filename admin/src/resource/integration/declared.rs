@@ -3,7 +3,7 @@
 use super::{access, mappings, models, pricing};
 use crate::problem::{Problem, bad, conflict};
 use crate::resource::ResourceRow;
-use crate::resource::declared::carried::{Resets, declare_limits};
+use crate::resource::declared::limits::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use gateway_domain::cloud;
 use gateway_domain::id::WorkspaceId;

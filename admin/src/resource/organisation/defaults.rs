@@ -1,6 +1,6 @@
 //! Guardrails that judge every request of every workspace of the organisation, save those that are excluded.
 
-use super::own::own;
+use super::own_organisation::own;
 use crate::change::{Action, WriteView, audit};
 use crate::input::Edit;
 use crate::problem::{Problem, missing};

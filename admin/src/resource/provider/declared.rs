@@ -3,7 +3,7 @@
 use super::{AUTO, Provider};
 use crate::problem::{Problem, bad};
 use crate::resource::ResourceRow;
-use crate::resource::declared::carried::{Resets, declare_limits};
+use crate::resource::declared::limits::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put, take};
 use gateway_domain::resource::Kind;
 use serde_json::{Map, Value};

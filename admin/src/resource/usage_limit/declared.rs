@@ -2,7 +2,7 @@
 
 use crate::problem::Problem;
 use crate::resource::ResourceRow;
-use crate::resource::declared::carried::{Resets, declare_budget};
+use crate::resource::declared::limits::{Resets, declare_budget};
 use crate::resource::declared::{Assuming, Declaration, Declared, Declaring, put};
 use crate::resource::policy::declared::{declare_conditions, take_conditions};
 use gateway_domain::counters::FailMode;

@@ -3,7 +3,7 @@
 use super::own_security;
 use crate::problem::{Problem, bad};
 use crate::resource::ResourceRow;
-use crate::resource::declared::carried::{Resets, declare_limits};
+use crate::resource::declared::limits::{Resets, declare_limits};
 use crate::resource::declared::{Assuming, Declaration, Declared, DeclaredLevel, Declaring, put, take};
 use crate::resource::export_settings::{self, GivenExportSettings};
 use gateway_domain::id::{ConfigId, WorkspaceId};

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use gateway_admin::{ComponentStatus, Counting, Status};
 use gateway_domain::cloud::Grant;
+use gateway_domain::denied_caller::TurnedAway;
 use gateway_domain::egress::Trusted;
 use gateway_domain::keys::KeyHash;
 use gateway_domain::ports::{
@@ -16,7 +17,6 @@ use gateway_domain::ports::{
 use gateway_domain::price::price;
 use gateway_domain::record::{LogRecord, mask};
 use gateway_domain::snapshot::{Build, Key, RowProblem, Snapshot};
-use gateway_domain::stranger::TurnedAway;
 use gateway_domain::token::{self, Claims, TokenError};
 use gateway_domain::{Dialect, OrgId, Timestamp};
 use http::HeaderValue;

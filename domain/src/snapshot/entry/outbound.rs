@@ -14,7 +14,7 @@ use crate::resource::mcp_sign_in::{IdentityForwarding, McpKnownClient};
 use crate::resource::outbound::{OutboundAuth, OutboundSettings};
 use crate::secret::Secret;
 use crate::snapshot::Snapshot;
-use crate::snapshot::mapped::{Filled, MappedRow};
+use crate::snapshot::secret_mapping::{Filled, MappedRow};
 use std::sync::Arc;
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
 //! Checks that ask outside: what they ask, and how they read what comes back.
 
 use super::only;
+use crate::external_call::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::fixture::{chat, completion, facts, hook, one, outgoing, reply, request, run, subject, text_of};
-use crate::outside::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::{BodyShape, Content, Direction, GuardrailSubject, Judged};
 use http::HeaderValue;
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Checks of what a request asks for: models, types, metadata, parameters, tokens, and prefixes.
 
 use super::{check, only};
+use crate::external_call::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::fixture::{NOW, chat, completion, facts, judge, one, request, subject, text_of};
-use crate::outside::{CheckQuery, CheckReply, FailureKind, QueryFailure};
 use crate::{BodyShape, CheckResult, Facts, GuardrailSubject, Run, Timing};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -5,7 +5,7 @@ use super::json_of;
 use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::checks::selection;
 use crate::content::{Rewrite, Selection};
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::{Parameters, checked_address};
 use crate::partners::CheckCredentials;
 use base64::Engine as _;

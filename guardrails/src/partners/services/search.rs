@@ -7,7 +7,7 @@ use crate::check::{Case, CheckError, CheckOutcome, Judge, JudgeStep};
 use crate::content::{
     BodyShape, Content, JsonKind, Rewrite, Selection, Tape, TapeNode, quoted, splice, with_last_member,
 };
-use crate::outside::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
+use crate::external_call::{CheckQuery, CheckReply, CheckRequest, REPLY, Sign};
 use crate::parameters::Parameters;
 use crate::partners::CheckCredentials;
 use http::{HeaderName, HeaderValue, Method, header};

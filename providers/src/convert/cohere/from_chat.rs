@@ -3,7 +3,7 @@
 
 mod turns;
 
-use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
+use crate::convert::request::{self, Adjusted, TranslatedBody, refused};
 use crate::wire::cohere::{
     CohereExtensions, CohereFunction, CohereRequest, CohereResponseFormat, CohereThinking, CohereTool,
 };
@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<TranslatedBody, Fault> {
-    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
-    let own: CohereExtensions<'_> = asked::parsed(body)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(body)?;
+    let own: CohereExtensions<'_> = request::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -29,7 +29,7 @@ pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
         strict_tools,
         tool_choice,
         max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
-        stop_sequences: asked::stop(ask.stop)?,
+        stop_sequences: request::stop(ask.stop)?,
         temperature: ask.temperature,
         p: ask.top_p,
         k: ask.top_k,
@@ -44,8 +44,8 @@ pub(crate) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
 }
 
 fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
-    asked::refuse_choices(ask, "Cohere")?;
-    asked::refuse_untranslatable(ask, "Cohere")?;
+    request::refuse_choices(ask, "Cohere")?;
+    request::refuse_untranslatable(ask, "Cohere")?;
     let fields = [
         ("web_search_options", ask.web_search_options),
         ("moderation", ask.moderation),
@@ -53,7 +53,7 @@ fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
         ("container", ask.container),
         ("context_management", ask.context_management),
     ];
-    asked::refuse_spoken(&fields, "Cohere")
+    request::refuse_spoken(&fields, "Cohere")
 }
 
 fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
@@ -81,7 +81,7 @@ fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
 fn tools<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Result<(Vec<CohereTool<'a>>, bool), Fault> {
     let (mut out, mut strict) = (Vec::new(), false);
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let function = asked::function(raw, i, adjusted)?;
+        let function = request::function(raw, i, adjusted)?;
         strict |= function.strict == Some(true);
         out.push(CohereTool {
             kind: "function",
@@ -113,7 +113,7 @@ fn choice<'a>(
         "\"required\"" => return Ok((tools, Some("REQUIRED"))),
         _ => {}
     }
-    let name = asked::chosen(wanted.get())?;
+    let name = request::chosen(wanted.get())?;
     let only: Vec<CohereTool<'a>> = tools.into_iter().filter(|t| t.function.name == name).collect();
     if only.is_empty() {
         return Err(refused("tool_choice.function.name", "names none of the tools"));
@@ -126,7 +126,7 @@ fn format<'a>(ask: &chat::ChatRequest<'a>) -> Result<Option<CohereResponseFormat
     let json_schema = match &*wanted.kind.0 {
         "text" => return Ok(None),
         "json_object" => None,
-        "json_schema" => Some(asked::schema(wanted)?),
+        "json_schema" => Some(request::schema(wanted)?),
         _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
     };
     Ok(Some(CohereResponseFormat { kind: "json_object", json_schema }))

@@ -7,9 +7,9 @@ mod parts;
 mod tools;
 mod turns;
 
-use super::maker::Maker;
-use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
-use crate::promised_json;
+use super::vendor::Maker;
+use crate::convert::request::{self, Adjusted, TranslatedBody, refused};
+use crate::json_mode;
 use crate::wire::converse::{
     ConverseBlock, ConverseOutputConfig, ConverseRequest, Inference, Schema, Structure, TextFormat, Typed,
 };
@@ -97,14 +97,14 @@ pub(crate) fn prompt(wish: Wish<'_>) -> Result<TranslatedBody, Fault> {
 }
 
 fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<ConverseRequest<'a>, Fault> {
-    let ask: chat::ChatRequest<'a> = asked::parsed(wish.body)?;
-    let own: ConverseExtensions<'a> = asked::parsed(wish.original)?;
+    let ask: chat::ChatRequest<'a> = request::parsed(wish.body)?;
+    let own: ConverseExtensions<'a> = request::parsed(wish.original)?;
     refuse_untranslatable(&ask)?;
     note_dropped(&ask, adjusted);
     let mut conversation = turns::conversation(&ask.messages, wish.origin, adjusted)?;
-    if asked::wants_any_json(&ask) {
+    if request::wants_any_json(&ask) {
         adjusted.note("response_format");
-        conversation.system.push(ConverseBlock::Text(promised_json::INSTRUCTION.into()));
+        conversation.system.push(ConverseBlock::Text(json_mode::INSTRUCTION.into()));
     }
     let plan = fields::plan(&ask, &own, wish.maker, conversation.bare_tool_turn, adjusted)?;
     let tools = tools::config(&ask, wish.maker, &conversation, adjusted)?;
@@ -129,21 +129,21 @@ fn made<'a>(wish: Wish<'a>, adjusted: &mut Adjusted) -> Result<ConverseRequest<'
 }
 
 fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
-    asked::refuse_choices(ask, "Bedrock")?;
-    asked::refuse_untranslatable(ask, "Bedrock")?;
+    request::refuse_choices(ask, "Bedrock")?;
+    request::refuse_untranslatable(ask, "Bedrock")?;
     let fields = [
         ("web_search_options", ask.web_search_options),
         ("moderation", ask.moderation),
         ("mcp_servers", ask.mcp_servers),
         ("container", ask.container),
     ];
-    asked::refuse_spoken(&fields, "Bedrock")
+    request::refuse_spoken(&fields, "Bedrock")
 }
 
 fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
-        ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
-        ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
+        ("frequency_penalty", request::unless_neutral(ask.frequency_penalty)),
+        ("presence_penalty", request::unless_neutral(ask.presence_penalty)),
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
         ("top_logprobs", ask.top_logprobs),
@@ -170,7 +170,7 @@ fn output<'a>(ask: &chat::ChatRequest<'a>, body: &'a [u8]) -> Result<Option<Conv
         "json_object" => return Ok(None),
         _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
     }
-    let schema = asked::schema(wanted)?;
+    let schema = request::schema(wanted)?;
     let described = serde_json::from_slice::<Formatted<'a>>(body).ok().and_then(|f| f.response_format?.json_schema);
     let (name, description) = described.map_or((None, None), |d| (d.name, d.description));
     let json_schema = Schema { schema: schema.get(), name: name.map(|n| n.0), description: description.map(|d| d.0) };

@@ -6,7 +6,7 @@ mod thinking;
 mod tools;
 mod turns;
 
-use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
+use crate::convert::request::{self, Adjusted, TranslatedBody, refused};
 use crate::wire::chat;
 use crate::wire::gemini::{GeminiRequest, GenerationConfig};
 use gateway_domain::Fault;
@@ -26,8 +26,8 @@ struct Extras<'a> {
 /// `model` is what is asked for, without `models/` or a publisher: what it takes depends on its generation.
 /// `origin` is [`crate::Call::origin`].
 pub(crate) fn request(body: &[u8], model: &str, origin: u64) -> Result<TranslatedBody, Fault> {
-    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
-    let extras: Extras<'_> = asked::parsed(body)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(body)?;
+    let extras: Extras<'_> = request::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -45,7 +45,7 @@ pub(crate) fn request(body: &[u8], model: &str, origin: u64) -> Result<Translate
 }
 
 fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
-    asked::refuse_untranslatable(ask, "Gemini")?;
+    request::refuse_untranslatable(ask, "Gemini")?;
     if ask.moderation.is_some() {
         return Err(refused("moderation", "would not happen: Gemini has no such field; use `safety_settings`"));
     }
@@ -54,7 +54,7 @@ fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
         ("container", ask.container),
         ("context_management", ask.context_management),
     ];
-    asked::refuse_spoken(&fields, "Gemini")
+    request::refuse_spoken(&fields, "Gemini")
 }
 
 fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
@@ -92,9 +92,9 @@ fn generation<'a>(
         top_k: ask.top_k,
         seed: ask.seed,
         // Some models answer 400 to the fields, even where they ask for nothing.
-        presence_penalty: asked::unless_neutral(ask.presence_penalty),
-        frequency_penalty: asked::unless_neutral(ask.frequency_penalty),
-        stop_sequences: asked::stop(ask.stop)?,
+        presence_penalty: request::unless_neutral(ask.presence_penalty),
+        frequency_penalty: request::unless_neutral(ask.frequency_penalty),
+        stop_sequences: request::stop(ask.stop)?,
         thinking_config: thinking::config(ask, model, adjusted)?,
         ..GenerationConfig::default()
     };
@@ -104,7 +104,7 @@ fn generation<'a>(
             "json_object" => out.response_mime_type = Some("application/json"),
             "json_schema" => {
                 out.response_mime_type = Some("application/json");
-                out.response_json_schema = Some(asked::schema(wanted)?);
+                out.response_json_schema = Some(request::schema(wanted)?);
             }
             _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),
         }

@@ -8,8 +8,8 @@ mod tools;
 mod turns;
 
 use crate::adapter::Call;
-use crate::convert::asked::{self, Adjusted, TranslatedBody, refused};
-use crate::promised_json;
+use crate::convert::request::{self, Adjusted, TranslatedBody, refused};
+use crate::json_mode;
 use crate::wire::chat;
 use crate::wire::messages::{MessagesMetadata, MessagesOutputConfig, MessagesOutputFormat, MessagesRequest};
 use gateway_domain::{Fault, FaultKind};
@@ -24,7 +24,7 @@ const DEFAULT_MAX_TOKENS_SINCE_4: u64 = 16_384;
 
 pub(crate) fn request(call: &Call<'_>) -> Result<TranslatedBody, Fault> {
     let (model, stream) = (call.model, call.stream);
-    let ask: chat::ChatRequest<'_> = asked::parsed(call.body)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(call.body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -33,9 +33,9 @@ pub(crate) fn request(call: &Call<'_>) -> Result<TranslatedBody, Fault> {
     let model = model.ok_or_else(|| Fault::new(FaultKind::BadBody, "model is needed").on("model"))?;
     let generation = Generation::of(&model);
     let mut conversation = turns::conversation(&ask.messages, call.origin, &mut adjusted)?;
-    if asked::wants_any_json(&ask) {
+    if request::wants_any_json(&ask) {
         adjusted.note("response_format");
-        conversation.instruct(promised_json::INSTRUCTION);
+        conversation.instruct(json_mode::INSTRUCTION);
     }
     let tool_choice = tools::choice(&ask)?;
     let limit = ask.max_completion_tokens.or(ask.max_tokens);
@@ -50,7 +50,7 @@ pub(crate) fn request(call: &Call<'_>) -> Result<TranslatedBody, Fault> {
         tools: tools::tools(&ask)?,
         tool_choice,
         output_config: output_config(&ask, plan.effort)?,
-        stop_sequences: asked::stop(ask.stop)?,
+        stop_sequences: request::stop(ask.stop)?,
         metadata: ask.user.or(ask.safety_identifier).map(|user| MessagesMetadata { user_id: user.0 }),
         service_tier: service_tier(ask.service_tier.as_ref().map(|t| &*t.0), &mut adjusted),
         mcp_servers: ask.mcp_servers,
@@ -69,8 +69,8 @@ pub(crate) fn request(call: &Call<'_>) -> Result<TranslatedBody, Fault> {
 }
 
 fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
-    asked::refuse_choices(ask, "Anthropic")?;
-    asked::refuse_untranslatable(ask, "Anthropic")?;
+    request::refuse_choices(ask, "Anthropic")?;
+    request::refuse_untranslatable(ask, "Anthropic")?;
     if ask.web_search_options.is_some() {
         return Err(refused("web_search_options", "is not translated; send Anthropic's web search tool in `tools`"));
     }
@@ -82,8 +82,8 @@ fn refuse_untranslatable(ask: &chat::ChatRequest<'_>) -> Result<(), Fault> {
 
 fn note_dropped(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
-        ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
-        ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
+        ("frequency_penalty", request::unless_neutral(ask.frequency_penalty)),
+        ("presence_penalty", request::unless_neutral(ask.presence_penalty)),
         ("logit_bias", ask.logit_bias),
         ("logprobs", ask.logprobs),
         ("top_logprobs", ask.top_logprobs),
@@ -106,7 +106,7 @@ fn output_config<'a>(
         None => None,
         Some(wanted) => match &*wanted.kind.0 {
             "text" => None,
-            "json_schema" => Some(MessagesOutputFormat { kind: "json_schema", schema: asked::schema(wanted)? }),
+            "json_schema" => Some(MessagesOutputFormat { kind: "json_schema", schema: request::schema(wanted)? }),
             // There is no mode that promises JSON of any shape: the model is told, and its answer looked at.
             "json_object" => None,
             _ => return Err(refused("response_format", "must be of type text, json_object or json_schema")),

@@ -2,7 +2,7 @@
 //! what was said before, and calls of tools have no ids.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
-use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
+use crate::convert::request::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
 use crate::shapes::Object;
 use crate::wire::cohere::CohereExtensions;
 use crate::wire::{chat, speaks};
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 pub(super) fn request(body: &[u8], stream: bool) -> Result<TranslatedBody, Fault> {
-    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
-    let own: CohereExtensions<'_> = asked::parsed(body)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(body)?;
+    let own: CohereExtensions<'_> = request::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -29,7 +29,7 @@ pub(super) fn request(body: &[u8], stream: bool) -> Result<TranslatedBody, Fault
         out.put("streamOptions", &json!({ "isIncludeUsage": true }));
     }
     out.put_some("maxTokens", ask.max_completion_tokens.or(ask.max_tokens));
-    let stop = asked::stop(ask.stop)?;
+    let stop = request::stop(ask.stop)?;
     out.put_some("stopSequences", (!stop.is_empty()).then_some(stop));
     let plain = [
         ("temperature", ask.temperature),
@@ -66,7 +66,7 @@ fn format(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
     match &*wanted.kind.0 {
         "text" => Ok(None),
         "json_object" => Ok(Some(json!({ "type": "JSON_OBJECT" }))),
-        "json_schema" => Ok(Some(json!({ "type": "JSON_OBJECT", "schema": asked::schema(wanted)? }))),
+        "json_schema" => Ok(Some(json!({ "type": "JSON_OBJECT", "schema": request::schema(wanted)? }))),
         _ => Err(refused("response_format", "must be of type text, json_object or json_schema")),
     }
 }
@@ -84,7 +84,7 @@ fn tools(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Result<Vec<Val
     }
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let function = asked::function(raw, i, adjusted)?;
+        let function = request::function(raw, i, adjusted)?;
         adjusted.note_if("tools.function.strict", function.strict == Some(true));
         // A description is required here, and is not at OpenAI.
         let description = function.description.map_or_else(|| function.name.0.to_string(), |text| text.0.into_owned());
@@ -161,7 +161,7 @@ impl SplitTalk {
                 "user" if i == last => said.now = text,
                 "user" => said.before.push(json!({ "role": "USER", "message": text })),
                 "assistant" => {
-                    asked::refuse_kept_elsewhere(message, i)?;
+                    request::refuse_kept_elsewhere(message, i)?;
                     let calls = calls(message, i)?;
                     let refusal = message.refusal.as_ref().map_or("", |refusal| &*refusal.0);
                     let text = text + refusal;
@@ -239,5 +239,5 @@ fn text(raw: Option<&RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Str
             _ => Err(refused(place.field(".type"), "must be text: models asked in the form COHERE take nothing else")),
         }
     };
-    Ok(asked::content(raw, i, |text| text.into_owned(), part)?.join("\n"))
+    Ok(request::content(raw, i, |text| text.into_owned(), part)?.join("\n"))
 }

@@ -1,7 +1,7 @@
 //! The form `GENERIC`: OpenAI's chat in other words.
 
 use super::{note_dropped, note_of_message, refuse_untranslatable};
-use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
+use crate::convert::request::{self, Adjusted, EarlierCall, PartPosition, TranslatedBody, refused};
 use crate::shapes::Object;
 use crate::wire::{JsonStr, chat, read};
 use gateway_domain::Fault;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 pub(super) fn request(body: &[u8], model: &str, stream: bool) -> Result<TranslatedBody, Fault> {
-    let ask: chat::ChatRequest<'_> = asked::parsed(body)?;
+    let ask: chat::ChatRequest<'_> = request::parsed(body)?;
     refuse_untranslatable(&ask)?;
     let mut adjusted = Adjusted::default();
     note_dropped(&ask, &mut adjusted);
@@ -23,7 +23,7 @@ pub(super) fn request(body: &[u8], model: &str, stream: bool) -> Result<Translat
     // OpenAI's models count what they think into their limit, and refuse the other.
     let limit = if model.starts_with("openai.") { "maxCompletionTokens" } else { "maxTokens" };
     out.put_some(limit, ask.max_completion_tokens.or(ask.max_tokens));
-    let stop = asked::stop(ask.stop)?;
+    let stop = request::stop(ask.stop)?;
     out.put_some("stop", (!stop.is_empty()).then_some(stop));
     let plain = [
         ("temperature", ask.temperature),
@@ -95,7 +95,7 @@ fn format(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
         "text" => Ok(None),
         "json_object" => Ok(Some(json!({ "type": "JSON_OBJECT" }))),
         "json_schema" => {
-            let schema = asked::schema(wanted)?;
+            let schema = request::schema(wanted)?;
             let named = wanted.json_schema.as_ref();
             let name = named.and_then(|s| s.name.as_ref()).map_or("answer", |name| &*name.0);
             let mut made = json!({ "name": name, "schema": schema });
@@ -111,7 +111,7 @@ fn format(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
 fn tools(ask: &chat::ChatRequest<'_>, adjusted: &mut Adjusted) -> Result<Vec<Value>, Fault> {
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let function = asked::function(raw, i, adjusted)?;
+        let function = request::function(raw, i, adjusted)?;
         adjusted.note_if("tools.function.strict", function.strict == Some(true));
         let mut made = json!({ "type": "FUNCTION", "name": function.name.0 });
         if let Some(description) = function.description {
@@ -132,7 +132,7 @@ fn choice(ask: &chat::ChatRequest<'_>) -> Result<Option<Value>, Fault> {
         "\"auto\"" => Some(json!({ "type": "AUTO" })),
         "\"none\"" => Some(json!({ "type": "NONE" })),
         "\"required\"" => Some(json!({ "type": "REQUIRED" })),
-        named => Some(json!({ "type": "FUNCTION", "name": asked::chosen(named)? })),
+        named => Some(json!({ "type": "FUNCTION", "name": request::chosen(named)? })),
     })
 }
 
@@ -151,7 +151,7 @@ fn turns(messages: &[chat::ChatMessage<'_>], adjusted: &mut Adjusted) -> Result<
                 return Err(refused(format!("messages[{i}].role"), rule));
             }
         };
-        let mut content = asked::content(
+        let mut content = request::content(
             message.content,
             i,
             |text| json!({ "type": "TEXT", "text": text }),
@@ -162,7 +162,7 @@ fn turns(messages: &[chat::ChatMessage<'_>], adjusted: &mut Adjusted) -> Result<
         }
         let mut turn = json!({ "role": role });
         if role == "ASSISTANT" {
-            asked::refuse_kept_elsewhere(message, i)?;
+            request::refuse_kept_elsewhere(message, i)?;
             let refusal = message.refusal.as_ref().filter(|refusal| !refusal.0.is_empty());
             content.extend(refusal.map(|refusal| json!({ "type": "TEXT", "text": refusal.0 })));
             let calls = calls(message, i)?;

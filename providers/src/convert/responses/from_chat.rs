@@ -3,7 +3,7 @@
 
 mod items;
 
-use crate::convert::asked::{self, Adjusted, refused};
+use crate::convert::request::{self, Adjusted, refused};
 use crate::wire::tree::Tree;
 use crate::wire::{chat, speaks};
 use gateway_domain::Fault;
@@ -65,8 +65,8 @@ pub(crate) fn request<'a>(
 }
 
 fn refuse_untranslatable(ask: &chat::ChatRequest<'_>, room: ResponsesRoom) -> Result<(), Fault> {
-    asked::refuse_choices(ask, room.provider)?;
-    asked::refuse_untranslatable(ask, room.provider)?;
+    request::refuse_choices(ask, room.provider)?;
+    request::refuse_untranslatable(ask, room.provider)?;
     let fields = [
         ("stop", ask.stop),
         ("mcp_servers", ask.mcp_servers),
@@ -74,13 +74,13 @@ fn refuse_untranslatable(ask: &chat::ChatRequest<'_>, room: ResponsesRoom) -> Re
         ("context_management", ask.context_management),
         ("moderation", ask.moderation),
     ];
-    asked::refuse_spoken(&fields, room.provider)
+    request::refuse_spoken(&fields, room.provider)
 }
 
 fn note_dropped(ask: &chat::ChatRequest<'_>, room: ResponsesRoom, adjusted: &mut Adjusted) {
     adjusted.note_spoken(&[
-        ("frequency_penalty", asked::unless_neutral(ask.frequency_penalty)),
-        ("presence_penalty", asked::unless_neutral(ask.presence_penalty)),
+        ("frequency_penalty", request::unless_neutral(ask.frequency_penalty)),
+        ("presence_penalty", request::unless_neutral(ask.presence_penalty)),
         ("logit_bias", ask.logit_bias),
         ("seed", ask.seed),
         ("prediction", ask.prediction),
@@ -134,7 +134,7 @@ fn tuning<'a>(ask: &chat::ChatRequest<'a>, out: &mut ResponsesAsk<'a>) {
 fn tools<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) -> Result<Option<Tree<'a>>, Fault> {
     let mut all = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let function = asked::function(raw, i, adjusted)?;
+        let function = request::function(raw, i, adjusted)?;
         let parameters = function.parameters.map_or_else(no_parameters, Tree::Raw);
         let made = Tree::map([("type", Tree::text("function")), ("name", Tree::Text(function.name.0))])
             .with("description", function.description.map(|text| Tree::Text(text.0)))
@@ -154,7 +154,7 @@ fn choice(raw: &RawValue) -> Result<Option<Tree<'_>>, Fault> {
     match raw.get() {
         "null" => Ok(None),
         "\"auto\"" | "\"none\"" | "\"required\"" => Ok(Some(Tree::Raw(raw))),
-        named => Ok(Some(Tree::map([("type", Tree::text("function")), ("name", Tree::Text(asked::chosen(named)?))]))),
+        named => Ok(Some(Tree::map([("type", Tree::text("function")), ("name", Tree::Text(request::chosen(named)?))]))),
     }
 }
 
@@ -178,7 +178,7 @@ fn format<'a>(ask: &chat::ChatRequest<'a>, room: ResponsesRoom, out: &mut Respon
 }
 
 fn schema<'a>(format: &chat::ResponseFormat<'a>, room: ResponsesRoom) -> Result<Tree<'a>, Fault> {
-    let schema = asked::schema(format)?;
+    let schema = request::schema(format)?;
     let name = format.json_schema.as_ref().and_then(|s| s.name.as_ref()).map_or("answer".into(), |name| name.0.clone());
     let strict = format.json_schema.as_ref().and_then(|s| s.strict).map(Tree::Flag);
     let flat = [("name", Tree::Text(name)), ("schema", Tree::Raw(schema))];

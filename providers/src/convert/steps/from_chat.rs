@@ -3,7 +3,7 @@
 
 mod calls;
 
-use super::saying::{SaidBlocks, Saying};
+use super::blocks::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, EventReader};

@@ -1,7 +1,7 @@
 //! Steps of an answer from events of Oracle's own chat, in either of its forms. A whole answer is read as the one event
 //! that would have brought it.
 
-use super::saying::{SaidBlocks, Saying};
+use super::blocks::{SaidBlocks, Saying};
 use crate::answer::{Aside, ResponseEvent};
 use crate::failure::ProviderError;
 use crate::translate::{EventError, EventReader};

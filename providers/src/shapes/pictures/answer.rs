@@ -1,7 +1,7 @@
 //! Pictures as OpenAI lists them, and what they count.
 
-use super::ask::{asked_size, asked_steps};
-use super::usual::usual;
+use super::defaults::usual;
+use super::request::{asked_size, asked_steps};
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure::{self, ProviderError};
 use bytes::Bytes;

@@ -4,8 +4,8 @@
 
 use super::super::object::Object;
 use super::super::{NativeShape, refused};
-use super::ask::{Sides, accepts_json, outgoing, sides};
 use super::native::DASHSCOPE;
+use super::request::{Sides, accepts_json, outgoing, sides};
 use super::stability::{STABILITY, is_third};
 use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use crate::forms::FormWriter;

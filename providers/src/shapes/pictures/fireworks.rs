@@ -5,8 +5,8 @@
 use super::super::object::Object;
 use super::super::{NativeShape, in_path};
 use super::answer::{Picture, filtered, list, texts, unreadable};
-use super::ask::{Gives, PictureAsk, accepts_json, outgoing, ratio};
 use super::native::FIREWORKS_OLDER;
+use super::request::{Gives, PictureAsk, accepts_json, outgoing, ratio};
 use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use bytes::Bytes;
 use gateway_domain::Fault;

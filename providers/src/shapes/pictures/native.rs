@@ -3,7 +3,7 @@
 use super::super::object::Object;
 use super::super::{NativeShape, in_path};
 use super::answer::{Picture, list, texts, unreadable};
-use super::ask::{Gives, PictureAsk, Sides, accepts_json, outgoing};
+use super::request::{Gives, PictureAsk, Sides, accepts_json, outgoing};
 use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

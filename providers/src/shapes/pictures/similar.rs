@@ -2,7 +2,7 @@
 
 use super::super::NativeShape;
 use super::super::object::Object;
-use super::ask::{Gives, PictureAsk, asked_size, outgoing};
+use super::request::{Gives, PictureAsk, asked_size, outgoing};
 use crate::adapter::{Call, Failure, ProviderRequest, Reply};
 use crate::compat::openai_reply;
 use crate::model;

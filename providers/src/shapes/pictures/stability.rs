@@ -4,7 +4,7 @@
 use super::super::object::Object;
 use super::super::{NativeShape, in_path};
 use super::answer::{Picture, filtered, list, unreadable};
-use super::ask::{Gives, PictureAsk, accepts_json, outgoing, ratio};
+use super::request::{Gives, PictureAsk, accepts_json, outgoing, ratio};
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply};
 use bytes::Bytes;
 use gateway_domain::{Fault, FaultKind};

@@ -1,6 +1,6 @@
 //! Scores as clients read them.
 
-use super::ask::RerankAsk;
+use super::request::RerankAsk;
 use crate::adapter::{Call, Failure, Reply};
 use crate::failure::{self, ProviderError};
 use bytes::Bytes;

@@ -3,8 +3,8 @@
 use super::super::access::{lines, lines_of_turned_away};
 use super::*;
 use gateway_domain::NanoUsd;
+use gateway_domain::denied_caller::{Stranger, TurnedAway, Unwelcome};
 use gateway_domain::id::KeyId;
-use gateway_domain::stranger::{Stranger, TurnedAway, Unwelcome};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::channel;
 

@@ -3,9 +3,9 @@
 //! records.
 
 use super::without_zero;
+use crate::logs::batch_sizes::next_chunk;
 use crate::logs::columns::{COLUMNS, encode};
 use crate::logs::field::FieldSink;
-use crate::logs::powers::next_chunk;
 use gateway_domain::record::LogRecord;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 use sqlx::{Arguments, AssertSqlSafe, Error};

@@ -4,7 +4,7 @@
 
 use super::super::columns::{COLUMNS, ColumnKind};
 use super::super::day::Day;
-use super::link::ServerLink;
+use super::client::ServerLink;
 use super::row_binary::Cells;
 use gateway_domain::analytics::{Grain, Sums};
 use gateway_domain::ports::StoreError;

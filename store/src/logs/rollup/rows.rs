@@ -1,7 +1,7 @@
 //! Rows of rollups: read, added to and written back, many in one statement. Sketches are added up here, since no engine
 //! can, which is why the caller has to be the only one at it.
 
-use crate::logs::powers::{largest_power, next_chunk};
+use crate::logs::batch_sizes::{largest_power, next_chunk};
 use crate::logs::shape::Table;
 use crate::session::{DatabaseRow, Session, Value};
 use gateway_domain::analytics::{Combination, Grain, Margin, SumPart, SumParts, Sums};

@@ -1,6 +1,6 @@
 //! The conversation, message by message: Cohere's roles are chat's, its parts are text and images.
 
-use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, refused};
+use crate::convert::request::{self, Adjusted, EarlierCall, PartPosition, refused};
 use crate::wire::chat;
 use crate::wire::cohere::{CohereFunctionCall, CohereMessage, CoherePart, CohereToolCall, ImageUrl};
 use crate::wire::{JsonStr, read};
@@ -47,7 +47,7 @@ fn assistant<'a>(
     i: usize,
     adjusted: &mut Adjusted,
 ) -> Result<CohereMessage<'a>, Fault> {
-    asked::refuse_kept_elsewhere(message, i)?;
+    request::refuse_kept_elsewhere(message, i)?;
     if message.content_blocks.as_ref().is_some_and(|blocks| !blocks.is_empty()) {
         adjusted.note("messages.content_blocks");
     }
@@ -81,7 +81,7 @@ fn text_only(parts: Vec<CoherePart<'_>>, i: usize) -> Result<Vec<CoherePart<'_>>
 
 /// Content as parts, empty text left out.
 fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<CoherePart<'a>>, Fault> {
-    asked::content(raw, i, |text| CoherePart::Text { text }, |raw, place| part(raw, place, adjusted))
+    request::content(raw, i, |text| CoherePart::Text { text }, |raw, place| part(raw, place, adjusted))
 }
 
 fn part<'a>(raw: &'a RawValue, place: PartPosition, adjusted: &mut Adjusted) -> Result<Option<CoherePart<'a>>, Fault> {

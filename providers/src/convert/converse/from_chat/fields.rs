@@ -2,10 +2,10 @@
 //! that its maker uses.
 
 use super::ConverseExtensions;
-use crate::convert::asked::{self, Adjusted};
-use crate::convert::converse::maker::Maker;
+use crate::convert::converse::vendor::Maker;
 use crate::convert::messages::from_chat::generation::{Generation, Keeps};
 use crate::convert::messages::from_chat::thinking;
+use crate::convert::request::{self, Adjusted};
 use crate::wire::converse::Inference;
 use crate::wire::messages::MessagesThinking;
 use crate::wire::{JsonStr, chat, speaks};
@@ -34,7 +34,7 @@ pub(super) fn plan<'a>(
         max_tokens: ask.max_completion_tokens.or(ask.max_tokens),
         temperature: ask.temperature.map(Cow::Borrowed),
         top_p: ask.top_p,
-        stop_sequences: asked::stop(ask.stop)?,
+        stop_sequences: request::stop(ask.stop)?,
     };
     let mut plan = InferencePlan { inference, additional };
     match maker.claude() {

@@ -1,8 +1,8 @@
 //! Parts of a message's content: text, images, documents, sound and video. Bedrock fetches no addresses but those of
 //! its own storage.
 
-use crate::convert::asked::{Adjusted, PartPosition, refused};
 use crate::convert::media::{data_url, type_of};
+use crate::convert::request::{Adjusted, PartPosition, refused};
 use crate::wire::converse::{CachePoint, ConverseBlock, ConverseSource, Document, Media};
 use crate::wire::{JsonStr, chat, read};
 use base64::Engine;

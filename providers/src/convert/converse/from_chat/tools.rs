@@ -1,9 +1,9 @@
 //! Tools and the choice among them.
 
 use super::turns::ConverseTurns;
-use crate::convert::asked::{self, Adjusted, refused};
-use crate::convert::converse::maker::Maker;
-use crate::convert::earlier::owned;
+use crate::convert::converse::vendor::Maker;
+use crate::convert::history::owned;
+use crate::convert::request::{self, Adjusted, refused};
 use crate::wire::chat;
 use crate::wire::converse::{ConverseTool, ConverseToolChoice, InputSchema, ToolConfig, ToolSpec};
 use gateway_domain::Fault;
@@ -69,7 +69,7 @@ fn tool<'a>(
     tools: &mut Vec<ConverseTool<'a>>,
     foreign: &mut Vec<Value>,
 ) -> Result<(), Fault> {
-    let wanted = asked::tool(raw, i)?;
+    let wanted = request::tool(raw, i)?;
     if wanted.kind.0 != "function" {
         if !is_claude || wanted.function.is_some() {
             return Err(refused(format!("tools[{i}].type"), "must be function"));
@@ -140,6 +140,6 @@ fn choice<'a>(ask: &chat::ChatRequest<'a>) -> Result<ToolChoiceMode<'a>, Fault> 
         "null" | "\"auto\"" => ToolChoiceMode::Auto,
         "\"none\"" => ToolChoiceMode::None,
         "\"required\"" => ToolChoiceMode::Any,
-        object => ToolChoiceMode::One(asked::chosen(object)?),
+        object => ToolChoiceMode::One(request::chosen(object)?),
     })
 }

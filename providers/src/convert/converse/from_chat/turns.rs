@@ -2,8 +2,8 @@
 //! one, and the reasoning of an earlier answer goes back to the credential that it was made for.
 
 use super::parts::{cache_point, part};
-use crate::convert::asked::{self, Adjusted, PartPosition, refused};
-use crate::convert::earlier::{Carried, ParsedFunctionCall, own, owned};
+use crate::convert::history::{Carried, ParsedFunctionCall, own, owned};
+use crate::convert::request::{self, Adjusted, PartPosition, refused};
 use crate::wire::chat::ChatMessage;
 use crate::wire::converse::{ConverseBlock, ConverseMessage, ConverseReasoning, ToolResult, ToolUse};
 use crate::wire::{JsonStr, speaks};
@@ -122,7 +122,7 @@ fn answer<'a>(
     called: &mut Vec<Cow<'a, str>>,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<ConverseBlock<'a>>, bool), Fault> {
-    asked::refuse_kept_elsewhere(message, i)?;
+    request::refuse_kept_elsewhere(message, i)?;
     let (mut blocks, text_told) = carried(message, i, origin, adjusted)?;
     let thinks = blocks.iter().any(|block| matches!(block, ConverseBlock::ReasoningContent(_)));
     if !thinks && speaks(message.reasoning_content) {

@@ -1,7 +1,7 @@
 //! Parts of a message's content: text, images, documents, sound and video, inline or by address.
 
-use crate::convert::asked::{Adjusted, PartPosition, refused};
 use crate::convert::media::{data_url, type_of};
+use crate::convert::request::{Adjusted, PartPosition, refused};
 use crate::wire::chat;
 use crate::wire::gemini::{Blob, FileData, GeminiPart};
 use gateway_domain::Fault;

@@ -1,7 +1,7 @@
 //! Reasoning: `reasoning_effort` as OpenAI's clients write it, or `thinking` as Anthropic's do. Gemini 2.5 takes a
 //! budget in tokens, Gemini 3 a level (<https://ai.google.dev/gemini-api/docs/thinking>).
 
-use crate::convert::asked::{Adjusted, refused};
+use crate::convert::request::{Adjusted, refused};
 use crate::wire::chat;
 use crate::wire::gemini::ThinkingConfig;
 use gateway_domain::Fault;

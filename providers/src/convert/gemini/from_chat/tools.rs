@@ -1,6 +1,6 @@
 //! Tools and the choice among them.
 
-use crate::convert::asked::{self, Adjusted, refused};
+use crate::convert::request::{self, Adjusted, refused};
 use crate::wire::chat;
 use crate::wire::gemini::{CallingConfig, GeminiFunctionDeclaration, GeminiTool, GeminiToolConfig};
 use gateway_domain::{Fault, FaultKind};
@@ -24,7 +24,7 @@ pub(super) fn tools<'a>(ask: &chat::ChatRequest<'a>, adjusted: &mut Adjusted) ->
     let mut functions = Vec::new();
     let mut out = Vec::new();
     for (i, raw) in ask.tools.iter().flatten().enumerate() {
-        let wanted = asked::tool(raw, i)?;
+        let wanted = request::tool(raw, i)?;
         if wanted.kind.0 == "function" {
             functions.push(function(wanted, i, adjusted)?);
         } else {
@@ -117,5 +117,5 @@ fn chosen<'a>(object: &'a str, adjusted: &mut Adjusted) -> Result<(&'static str,
         adjusted.note("tool_choice.allowed_tools.mode");
         return Ok(("VALIDATED", names));
     }
-    Ok(("ANY", vec![asked::chosen(object)?]))
+    Ok(("ANY", vec![request::chosen(object)?]))
 }

@@ -2,7 +2,7 @@
 //! become one turn of the user, in the order of their calls.
 
 use super::parts::part;
-use crate::convert::asked::{self, Adjusted, refused};
+use crate::convert::request::{self, Adjusted, refused};
 use crate::opaque::{self, OpaqueKind, Opened};
 use crate::wire::chat::ChatMessage;
 use crate::wire::gemini::{FunctionResponse, GeminiContent, GeminiFunctionCall, GeminiPart};
@@ -88,7 +88,7 @@ fn flush<'a>(results: &mut Vec<(usize, GeminiPart<'a>)>, turns: &mut Vec<GeminiC
 
 /// Content as parts, empty text left out.
 fn content<'a>(raw: Option<&'a RawValue>, i: usize, adjusted: &mut Adjusted) -> Result<Vec<GeminiPart<'a>>, Fault> {
-    asked::content(raw, i, |text| GeminiPart::Text { text }, |raw, place| part(raw, place, adjusted))
+    request::content(raw, i, |text| GeminiPart::Text { text }, |raw, place| part(raw, place, adjusted))
 }
 
 /// An earlier answer: text and calls. Thoughts are for readers, and the model does not want them back.
@@ -99,7 +99,7 @@ fn answer<'a>(
     signs: bool,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<GeminiPart<'a>>, Vec<PendingTurn<'a>>), Fault> {
-    asked::refuse_kept_elsewhere(message, i)?;
+    request::refuse_kept_elsewhere(message, i)?;
     if speaks(message.reasoning_content) {
         adjusted.note("messages.reasoning_content");
     }

@@ -1,7 +1,7 @@
 //! Parts of a message's content: text, images, documents.
 
-use crate::convert::asked::{Adjusted, PartPosition, refused};
 use crate::convert::media::data_url;
+use crate::convert::request::{Adjusted, PartPosition, refused};
 use crate::wire::chat;
 use crate::wire::messages::{MessagesInputBlock, MessagesSource, MessagesTypedBlock};
 use base64::Engine;

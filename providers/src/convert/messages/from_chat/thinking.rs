@@ -1,7 +1,7 @@
 //! Reasoning: `thinking` as a client of Anthropic's writes it, or `reasoning_effort` as one of OpenAI's does.
 
 use super::generation::Generation;
-use crate::convert::asked::{Adjusted, refused};
+use crate::convert::request::{Adjusted, refused};
 use crate::wire::chat;
 use crate::wire::messages::MessagesThinking;
 use gateway_domain::Fault;

@@ -1,7 +1,7 @@
 //! Tools and the choice among them.
 
-use crate::convert::asked::{self, refused};
-use crate::convert::earlier::owned;
+use crate::convert::history::owned;
+use crate::convert::request::{self, refused};
 use crate::wire::chat;
 use crate::wire::messages::{MessagesTool, MessagesToolChoice};
 use gateway_domain::Fault;
@@ -16,7 +16,7 @@ pub(super) fn tools<'a>(ask: &chat::ChatRequest<'a>) -> Result<Vec<MessagesTool<
 }
 
 fn tool(i: usize, raw: &RawValue) -> Result<MessagesTool<'_>, Fault> {
-    let wanted = asked::tool(raw, i)?;
+    let wanted = request::tool(raw, i)?;
     if wanted.kind.0 != "function" {
         return if is_anthropics(&wanted.kind.0) {
             Ok(MessagesTool::Raw(raw))
@@ -60,7 +60,7 @@ pub(super) fn choice<'a>(ask: &chat::ChatRequest<'a>) -> Result<Option<MessagesT
             return Ok(Some(MessagesToolChoice { kind: "none", name: None, disable_parallel_tool_use: None }));
         }
         Some("\"required\"") => ("any", None),
-        Some(object) => ("tool", Some(asked::chosen(object)?)),
+        Some(object) => ("tool", Some(request::chosen(object)?)),
     };
     Ok(Some(MessagesToolChoice { kind, name, disable_parallel_tool_use: single }))
 }

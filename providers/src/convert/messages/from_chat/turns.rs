@@ -2,8 +2,8 @@
 //! an earlier answer carried in `content_blocks` goes back as it came, signatures included.
 
 use super::parts::part;
-use crate::convert::asked::{self, Adjusted, PartPosition, refused};
-use crate::convert::earlier::{Carried, ParsedFunctionCall, own};
+use crate::convert::history::{Carried, ParsedFunctionCall, own};
+use crate::convert::request::{self, Adjusted, PartPosition, refused};
 use crate::edit;
 use crate::wire::chat::{ChatMessage, ToolCall};
 use crate::wire::messages::{MessagesContent, MessagesInputBlock, MessagesTurn, MessagesTypedBlock};
@@ -162,7 +162,7 @@ fn answer<'a>(
     origin: u64,
     adjusted: &mut Adjusted,
 ) -> Result<(Vec<MessagesInputBlock<'a>>, bool), Fault> {
-    asked::refuse_kept_elsewhere(message, i)?;
+    request::refuse_kept_elsewhere(message, i)?;
     let calls = message.tool_calls.as_deref().unwrap_or_default();
     let CarriedBlocks { parts: mut all, text_told, thinks } = carried(message, i, origin, adjusted)?;
     if !thinks && speaks(message.reasoning_content) {

@@ -1,7 +1,7 @@
 //! The conversation as items: what a turn said is a message, each call that it made an item of its own.
 
 use super::ResponsesRoom;
-use crate::convert::asked::{self, Adjusted, EarlierCall, PartPosition, refused};
+use crate::convert::request::{self, Adjusted, EarlierCall, PartPosition, refused};
 use crate::wire::chat;
 use crate::wire::tree::Tree;
 use gateway_domain::Fault;
@@ -63,7 +63,7 @@ fn assistant<'a>(
     out: &mut Vec<Tree<'a>>,
     adjusted: &mut Adjusted,
 ) -> Result<(), Fault> {
-    asked::refuse_kept_elsewhere(message, i)?;
+    request::refuse_kept_elsewhere(message, i)?;
     adjusted.note_if("messages.content_blocks", message.content_blocks.as_ref().is_some_and(|b| !b.is_empty()));
     adjusted.note_if("messages.reasoning_content", message.reasoning_content.is_some());
     let mut parts = content(message.content, (i, room), adjusted)?;
@@ -139,7 +139,7 @@ fn content<'a>(
     (i, room): (usize, ResponsesRoom),
     adjusted: &mut Adjusted,
 ) -> Result<Vec<InputPart<'a>>, Fault> {
-    asked::content(raw, i, InputPart::Text, |raw, place| part(raw, place, room, adjusted))
+    request::content(raw, i, InputPart::Text, |raw, place| part(raw, place, room, adjusted))
 }
 
 fn part<'a>(

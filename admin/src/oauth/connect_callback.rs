@@ -7,11 +7,11 @@ use super::connect::{ConnectFlow, held_before, person_of, public, upstream_of};
 use super::connect_page;
 use super::fault::OauthFault;
 use super::form::OauthForm;
-use super::visit::OauthVisit;
-use crate::asked_scope::AskedScope;
+use super::request_context::OauthVisit;
 use crate::mcp_account::{Brought, HeldTokens, NoTokens, client_document, exchange, redirect_uri};
 use crate::mcp_sync::learn_anew;
 use crate::reply::AdminReply;
+use crate::scope_challenges::AskedScope;
 use gateway_domain::ports::McpAccountId;
 
 /// Accounts that one organisation may have.

@@ -3,9 +3,9 @@
 
 use super::CompatRow;
 use crate::adapter::{BodyPieces, Call, ProviderRequest, Reply};
+use crate::audio_duration;
 use crate::edit;
 use crate::forms::{self, FormEdit};
-use crate::length;
 use crate::model;
 use crate::wire::usage::OpenAiUsage;
 use crate::wire::{JsonStr, read};
@@ -61,7 +61,7 @@ struct HeardTranscript<'a> {
 /// A whole answer of a transcription or translation.
 pub(crate) fn transcript(call: &Call<'_>, body: &Bytes) -> Reply {
     let Some(told) = read::<HeardTranscript<'_>>(body).filter(|_| body.trim_ascii_start().starts_with(b"{")) else {
-        let cues = || length::last_cue(&String::from_utf8_lossy(body));
+        let cues = || audio_duration::last_cue(&String::from_utf8_lossy(body));
         return Reply { body: body.clone(), usage: heard(call).or_else(|| cues().map(counted)), model: None };
     };
     let usage = told.usage.and_then(|usage| usage.split());
@@ -88,7 +88,7 @@ fn counted(millis_in: u32) -> Usage {
 /// What was heard, by the file itself, or else by what the client says of it.
 pub(crate) fn heard(call: &Call<'_>) -> Option<Usage> {
     let file = call.form.and_then(|form| form.file(&["file", "audio"]));
-    let millis = file.and_then(|file| length::millis(call.body.get(file.value.clone())?));
+    let millis = file.and_then(|file| audio_duration::millis(call.body.get(file.value.clone())?));
     millis.or(call.sound_ms).map(counted)
 }
 

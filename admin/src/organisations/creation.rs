@@ -1,11 +1,11 @@
 //! A new organisation: itself, its default workspace, its owners, and the one Admin key by which it is run from then
 //! on.
 
-use super::known::{audit_for_both, guest_key, require_first};
+use super::access::{audit_for_both, guest_key, require_first};
 use super::owners::OwnersEdit;
 
 use crate::change::{Action, WriteView};
-use crate::founding::Founded;
+use crate::organisation_seed::Founded;
 use crate::problem::{Problem, bad, conflict, internal};
 use crate::resource::Slug;
 use crate::resource::provider::slug_of;

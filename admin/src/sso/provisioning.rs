@@ -2,8 +2,8 @@
 //! the claims give or give no more; and the end of keys that have no place any more. Seats that somebody gave by hand,
 //! or a group of a directory, stay as they are.
 
-use super::claimed::{SignedPerson, no_place, signed};
 use super::ticket::SignInTicket;
+use super::user_lookup::{SignedPerson, no_place, signed};
 use crate::change::{Action, ChangeOrigin, WriteView};
 use crate::problem::Problem;
 use crate::resource::user::UserKeys;

@@ -1,8 +1,8 @@
 //! What every act on an organisation begins and ends with: who may, which one is meant, and the trails of both.
 
 use crate::change::{Action, ChangeOrigin, audit};
-use crate::founding;
 use crate::grant;
+use crate::organisation_seed;
 use crate::problem::{Problem, forbidden, missing};
 use crate::resource::{Resource as _, ResourceRow};
 use crate::route::AdminCall;
@@ -48,7 +48,7 @@ pub(super) async fn row(call: &AdminCall) -> Result<ResourceRow<Organisation>, P
 
 /// All that an Admin key of an organisation may that is not the first.
 pub(super) fn guest_key(call: &AdminCall, org: OrgId, name: &str, text: &str) -> ResourceRow<ApiKey> {
-    let mut key = founding::key(&call.app, org, None, name, text);
+    let mut key = organisation_seed::key(&call.app, org, None, name, text);
     let mut scopes = grant::all(KeyKind::OrganisationService);
     grant::of_first_only().for_each(|scope| scopes.remove(scope));
     key.doc.scopes = scopes.into();

@@ -1,7 +1,7 @@
 //! Tokens of people's accounts at MCP servers as a node has them at hand: for some seconds without asking anybody, and
 //! one at a time asks for an account. Asks nobody; see [`crate::mcp_account`].
 
-use crate::asked_scope::AskedScope;
+use crate::scope_challenges::AskedScope;
 use gateway_domain::ports::{McpAccount, McpAccountId};
 use gateway_domain::time::Timestamp;
 use http::HeaderValue;

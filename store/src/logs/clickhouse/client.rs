@@ -1,8 +1,8 @@
 //! The way to one ClickHouse server: its maintained client over HTTP, rows in and out in RowBinary, values only ever as
 //! parameters, a deadline on each call on both sides, and a bound on what is read of an answer.
 
-use super::place::{BadColumnsUrl, ColumnsUrl};
 use super::row_binary::RowsOut;
+use super::server_url::{BadColumnsUrl, ColumnsUrl};
 use crate::database::DatabaseOptions;
 use crate::session::Value;
 use bytes::Bytes;

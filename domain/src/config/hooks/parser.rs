@@ -4,7 +4,7 @@ use super::{HookKey, HookList, HookSet, HookSide, LeafHooks, visit_hook_secrets}
 use crate::config::compiler::Compiler;
 use crate::config::cost::Cost;
 use crate::config::place::At;
-use crate::config::read::Fields;
+use crate::config::typed_fields::Fields;
 use serde_json::Value;
 
 impl Compiler<'_> {

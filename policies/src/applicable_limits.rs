@@ -1,7 +1,7 @@
 //! What a caller is held to before it asks for anything: every limit that holds for all its calls, and those of which
 //! only a request says whether they hold. Takes nothing; counters are looked at elsewhere.
 
-use crate::bound;
+use crate::entity_limits;
 use crate::index::Index;
 use crate::meter::LimitKind;
 use crate::rule::{Rule, RuleSource, Stage};
@@ -121,11 +121,11 @@ pub fn outlook_of(of: &BoundHolder, limits: &ResourceLimits, now: Timestamp) -> 
         look: Some(looked(ask)),
     };
     let rates = limits.rate_limits.iter().map(|limit| {
-        let ask = bound::ask(of.holder, limit, now, 0);
+        let ask = entity_limits::ask(of.holder, limit, now, 0);
         made(ask.measured, Some(limit.unit), ask.limit, ask)
     });
     let budgets = limits.usage_limits.iter().map(|budget| {
-        let ask = bound::budget_ask(of.holder, budget, now, 0);
+        let ask = entity_limits::budget_ask(of.holder, budget, now, 0);
         made(ask.measured, None, ask.limit, ask)
     });
     rates.chain(budgets).collect()

@@ -1,8 +1,8 @@
 //! One request at these routes, with what they share on this node.
 
+use super::client_metadata::VouchedClients;
 use super::fault::OauthFault;
-use super::pace::Paces;
-use super::vouched::VouchedClients;
+use super::rate_limit::Paces;
 use crate::app::App;
 use crate::route::Visit;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! the requests; while there is none they go over the connection of the process. Knows no command.
 
 use super::RedisFailure;
-use super::words::{self, RedisReply, Strange, Words};
+use super::resp::{self, RedisReply, Strange, Words};
 use ::redis::{ConnectionAddr, ConnectionInfo};
 use parking_lot::Mutex;
 use std::cell::RefCell;
@@ -108,7 +108,7 @@ impl LaneConfig {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             seen.extend_from_slice(&piece[..n]);
-            while let Some((answer, length)) = words::read(&seen).map_err(|Strange| io::ErrorKind::InvalidData)? {
+            while let Some((answer, length)) = resp::read(&seen).map_err(|Strange| io::ErrorKind::InvalidData)? {
                 if matches!(answer, RedisReply::Refused(_)) {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
@@ -290,7 +290,7 @@ impl Driver {
 
     fn hear(&mut self) -> Result<(), BrokenLink> {
         let mut at = 0;
-        while let Some((answer, length)) = words::read(&self.seen[at..self.filled]).map_err(|Strange| BrokenLink)? {
+        while let Some((answer, length)) = resp::read(&self.seen[at..self.filled]).map_err(|Strange| BrokenLink)? {
             at += length;
             self.awaited = self.awaited.saturating_sub(1);
             let ticket = self.lane.state.lock().waiting.pop_front().ok_or(BrokenLink)?;

@@ -5,7 +5,7 @@ use crate::database::{Database, Side};
 use crate::logs::day::Day;
 use crate::logs::files::DayFiles;
 use crate::logs::partitions::Partitions;
-use crate::logs::rollup::{Rollups, waiting};
+use crate::logs::rollup::{Rollups, pending_sums};
 use crate::logs::shape::Table;
 use crate::session::{Session, failure};
 use gateway_domain::analytics::SumQuery;
@@ -43,7 +43,7 @@ pub(in crate::logs) async fn settle_written(database: &Database, rollups: &Rollu
 impl DayFiles {
     /// Where a session of the day's file finds that something waits.
     pub(super) async fn settle(&self, day: Day, session: &mut Session<'_>) -> Result<(), StoreError> {
-        if !waiting::is_any(session, &day.times()).await.map_err(|e| failure(&e))? {
+        if !pending_sums::is_any(session, &day.times()).await.map_err(|e| failure(&e))? {
             return Ok(());
         }
         match self.present(day, Table::Records).await? {
@@ -60,7 +60,7 @@ impl Partitions {
         // What a write set aside lies at the first of its hours, which may be before all that is asked for.
         let times = Day::of(*first).times().start..Day::of(*last).times().end;
         let mut lease = self.database.lease_soon(Side::Read).await?;
-        let any = async { waiting::is_any(&mut lease.session(), &times).await.map_err(|e| failure(&e)) };
+        let any = async { pending_sums::is_any(&mut lease.session(), &times).await.map_err(|e| failure(&e)) };
         let any = timeout(self.database.call_timeout(), any).await;
         if lease.finish(any)? { settle(&self.database, &self.rollups, &times).await } else { Ok(()) }
     }

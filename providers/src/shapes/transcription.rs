@@ -5,11 +5,11 @@ mod rows;
 
 pub(crate) use rows::{COHERE_HEARS, DEEPINFRA_HEARS, MISTRAL_HEARS, OPENROUTER_HEARS, WORKERS_HEAR, XAI_HEARS};
 
-use super::mapped::{MappedEvent, MappedStream};
+use super::event_mapping::{MappedEvent, MappedStream};
 use super::object::Object;
 use super::{NativeShape, in_path, refused};
 use crate::adapter::{BodyPieces, Call, Failure, ProviderRequest, Reply, StreamTranslator};
-use crate::compat::sound::{format_of, heard};
+use crate::compat::audio::{format_of, heard};
 use crate::failure::{self, ProviderError};
 use crate::forms::FormWriter;
 use base64::Engine;
@@ -168,7 +168,7 @@ impl NativeShape for Hearer {
 /// A transcript in the format that was asked for.
 pub(crate) fn render_transcript(call: &Call<'_>, found: HeardSound) -> Reply {
     let HeardSound { text, language, seconds, segments, words, usage } = found;
-    let usage = usage.or_else(|| seconds.map(crate::compat::sound::seconds)).or_else(|| heard(call));
+    let usage = usage.or_else(|| seconds.map(crate::compat::audio::seconds)).or_else(|| heard(call));
     let format = format_of(call);
     if format == "text" {
         return Reply { body: format!("{text}\n").into(), usage, model: None };

@@ -3,7 +3,7 @@
 
 use super::{inline, parts, refused};
 use crate::adapter::{Call, Reply};
-use crate::compat::sound::format_of;
+use crate::compat::audio::format_of;
 use crate::shapes::{HeardSound, render_transcript};
 use gateway_domain::{Fault, Usage};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! What a client of chat brings back of an earlier answer: blocks with opaque texts, and calls of tools with their
 //! arguments. It knows chat's dialect and no provider's.
 
-use super::asked::refused;
+use super::request::refused;
 use crate::opaque::{self, Opened};
 use crate::wire::JsonStr;
 use crate::wire::chat::ToolCall;

@@ -2,14 +2,14 @@
 //! for lists, sums and exports alike. Kept within the workspace and under the name of the key that sends them.
 
 use crate::actor::Actor;
+use crate::object_or_list::{OneGiven, one_or_several};
 use crate::problem::{Problem, bad, busy};
 use crate::route::{AdminCall, AdminReply};
-use crate::several::{OneGiven, one_or_several};
 use crate::upkeep::own_card;
 use bytes::Bytes;
 use gateway_domain::metadata;
 use gateway_domain::ports::{RecordIntake, ToldUsage};
-use gateway_domain::record::own::{OWN_CALL, id_at, span_name_of};
+use gateway_domain::record::client_record::{OWN_CALL, id_at, span_name_of};
 use gateway_domain::record::{
     Bodies, LlmDetail, LogRecord, RecordedBody, RecordedMessage, RecordedOperation, Timings, Trace, Unpriced, mask,
 };

@@ -1,7 +1,7 @@
 //! Who has a call of its own for transcripts.
 
 use super::{HeardSound, Hearer, MappedEvent, SoundInJson};
-use crate::compat::sound::seconds;
+use crate::compat::audio::seconds;
 use crate::wire::usage::{OpenAiUsage, filter_reported_cost};
 use gateway_domain::Usage;
 use serde_json::{Value, json};

@@ -3,9 +3,9 @@
 
 use crate::app::App;
 use crate::change::commit;
+use gateway_domain::denied_caller::TurnedAway;
 use gateway_domain::ports::Batch;
 use gateway_domain::resource::{Audit, Kind};
-use gateway_domain::stranger::TurnedAway;
 use serde_json::json;
 
 /// Writes one row each, all in one write. Callers without an organisation are left out.

@@ -4,7 +4,7 @@
 
 use super::rules::{self, FieldRule, FieldShape};
 use super::{Peek, includes_usage};
-use crate::{kept, quote};
+use crate::{json_string, kept};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -225,7 +225,7 @@ impl<'b> BodyScan<'b> {
         let mut at = start + 1;
         loop {
             let rest = &self.body[at..];
-            let found = quote::find(rest)?;
+            let found = json_string::find(rest)?;
             if !self.is_smooth && rest[..found].iter().fold(u8::MAX, |least, byte| least.min(*byte)) < b' ' {
                 return None;
             }
