@@ -42,8 +42,9 @@ use uuid::Uuid;
 
 /// The kind of jobs in which nodes run batches.
 const JOB: &str = "batch";
-/// The kind of objects and blobs that belong to batches.
+/// The kind of objects that are batches.
 const BATCH: &str = "batch";
+/// The kind of objects that are files, and of blobs that hold what clients put into files.
 const FILE: &str = "file";
 /// The kind of blobs that a run writes about a batch's lines: what it does with them, and how they go up to a provider.
 const LOG: &str = "batch_log";

@@ -1,6 +1,6 @@
 //! The wall clock of this process: records, limits, budgets and expiry are dated by it and by nothing else, so a test
-//! that moves it moves all of them. Knows nothing of the clocks of others (`upstream/credential/clock.rs`), nor of
-//! durations, which are measured by the monotonic clock.
+//! that moves it moves all of them. Knows nothing of the clocks of others (`upstream/src/credential/clock.rs`), nor
+//! of durations, which are measured by the monotonic clock.
 
 use gateway_domain::Timestamp;
 use std::sync::atomic::{AtomicI64, Ordering};

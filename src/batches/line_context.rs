@@ -80,7 +80,8 @@ pub(crate) enum LineTask {
     Booked(Box<BookedAnswer>),
     /// It goes up in a batch of a provider's: how it would be asked is told, and nothing sent.
     Written,
-    /// It goes up in a provider's batch as the client wrote it, but for what guardrails rewrite: it is told, not sent.
+    /// It goes up in a provider's batch as the client wrote it, but for what guardrails rewrite: what would go up is
+    /// told, and nothing sent.
     Judged,
     /// It is about the batch of a provider's whose lines were all permitted, and asks this service of it; `streams`:
     /// its body is not held; `begins`: it makes the batch.

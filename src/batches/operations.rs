@@ -119,8 +119,9 @@ impl Batches {
         if file.is_there(now_secs()) { Ok(file) } else { Err(KeepError::Unknown) }
     }
 
-    /// The next files of a list, of one purpose where one is named. Files that do not fit are read over until `most`
-    /// are found or none are left: clients take a part without a file for the end of the list.
+    /// The next files of a list, of one purpose where one is named. Files of other purposes, and those that were
+    /// deleted or expired, are skipped until `most` are found or none are left: clients take a page without a file for
+    /// the end of the list.
     pub(crate) async fn files(
         &self,
         workspace: WorkspaceId,

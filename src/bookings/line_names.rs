@@ -14,7 +14,7 @@ const MOST_NAMED: usize = 1 << 20;
 pub(crate) struct LineKey(pub(super) u64);
 
 impl LineKey {
-    /// The key of a line without a name: its place in the file, counted from 1.
+    /// The key of a line that no name tells from others: its place among the lines, counted from 1.
     pub(crate) const fn of_place(number: u64) -> Self {
         Self(number)
     }

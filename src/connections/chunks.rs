@@ -16,7 +16,7 @@ enum ChunkPlace {
     Rest(u64),
     /// Data of the chunk comes next; holds how much is left of it and of the two bytes of its line end.
     Data(u64),
-    /// The last chunk is over: the rest is not looked at.
+    /// The last chunk is over, or no size stood where one had to: the rest is not looked at.
     End,
 }
 

@@ -104,7 +104,8 @@ pub(in crate::proxy) fn head(
     if let Some(Pass::Header(value)) = pass {
         head.set(header::AUTHORIZATION, value.clone());
     }
-    // The upstream's own headers are set last, so that nothing takes the place of what the admin set.
+    // The upstream's own headers come behind those of the request and of a sign-in, so that neither takes the place of
+    // what the admin set. Behind them comes only the header that tells who calls.
     for (name, value) in &upstream.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Unsendable)?;
         let mut value = HeaderValue::from_str(value.expose()).map_err(|_| Unsendable)?;

@@ -15,7 +15,8 @@ const SCHEME: &str = "gateway";
 pub struct PublicCard<'a> {
     /// The gateway's address of the agent.
     pub address: &'a str,
-    /// Gives for the address of an endpoint in the agent's own card the path that stands behind `address` for it.
+    /// Gives the path behind `address` by which clients reach the endpoint that the agent's own card has at the given
+    /// address.
     pub below: &'a dyn Fn(&str) -> String,
     pub shows_skill: &'a dyn Fn(&str) -> bool,
     /// Whether clients may use a capability, named `streaming`, `push_notifications` or `extended_agent_card`.

@@ -59,7 +59,8 @@ pub(crate) struct ResponseReader<'a> {
     pub(crate) whole_at: &'a mut Option<Instant>,
 }
 
-/// Waits until it is noted which workspace owns the objects in the answer: the client must not hear of them before.
+/// Waits, for a bounded time, until it is noted which workspace owns the objects in the answer: the client is not to
+/// hear of them before.
 async fn settled(binder: Arc<Binder>, answer: Box<WholeAnswer>) -> Outcome {
     binder.settled().await;
     Outcome::Whole(answer)

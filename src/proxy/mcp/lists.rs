@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// The most pages that are kept in all; `MOST_BYTES` bounds their bytes.
 const MOST: usize = 4_096;
 const MOST_BYTES: usize = 32 << 20;
-/// The longest time for which a server may say that its lists hold.
+/// The longest time for which a server may say that its public lists hold.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// How long a list that no longer holds is still told where the server fails.
 const STALE: Duration = Duration::from_secs(600);
@@ -47,7 +47,8 @@ struct ListShelf {
 #[derive(Debug)]
 pub(super) struct McpLists {
     shelf: Mutex<ListShelf>,
-    /// How long a list is kept that does not say how long it holds; zero: such a list is not kept.
+    /// How long a list is kept that does not say how long it holds, and at most one that is not public; zero: no list
+    /// is kept.
     lasts: Duration,
 }
 
@@ -95,7 +96,7 @@ impl McpLists {
         (now.saturating_duration_since(kept.since) < kept.lasts).then(|| kept.result.clone())
     }
 
-    /// A list that no longer holds, but has not been so for long.
+    /// The list that is kept, also where it no longer holds, until `STALE` has passed since it did.
     pub(super) fn stale(&self, key: &ListKey, now: Instant) -> Option<Arc<str>> {
         let shelf = self.shelf.lock();
         let kept = shelf.all.get(key)?;

@@ -43,7 +43,7 @@ impl Mailbox {
         true
     }
 
-    /// Puts the last message: nothing is taken after it.
+    /// Puts the last message: no other is accepted after it.
     pub(super) fn put_last(&self, message: &str) {
         let mut held = self.held.lock();
         if held.end.is_none() {

@@ -39,7 +39,7 @@ impl Posted {
         Self { takes_events: true, session, ..Self::default() }
     }
 
-    /// Adds what of a head is for the server too.
+    /// Adds those headers of the client's own request that are passed on to the server (`TRACED`).
     pub(in crate::proxy) fn traced_by(self, session: &Session) -> Self {
         Self { traced: posted(session).traced, ..self }
     }

@@ -43,7 +43,8 @@ pub(crate) struct McpSettings {
     pub(crate) silence: Duration,
     /// The most time for a whole call.
     pub(crate) longest: Duration,
-    /// How long a list is kept that does not say how long it holds.
+    /// How long a list is kept that does not say how long it holds, and at most one that is not public; zero: no list
+    /// is kept.
     pub(crate) list_ttl: Duration,
     pub(crate) origins: Option<Arc<CorsOrigins>>,
     /// Where clients reach the gateway, without a slash at its end; `None`: nobody said.

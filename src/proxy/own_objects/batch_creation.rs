@@ -228,7 +228,8 @@ fn setup(own: OwnParts<'_>, client: &HeaderMap, request: &Request) -> LineSetup 
             headers.push((format!("x-gateway-{suffix}"), value.to_owned()));
         }
     }
-    // These headers go by what the request for the batch said of them in `gateway_options`.
+    // What these headers say is taken as it stands now: `gateway_options` in the request for the batch may have put
+    // something else in their place.
     let led = &request.ask.headers;
     let config = led.config.as_ref().and_then(|value| value.to_str().ok());
     let provider = led.provider.as_deref().filter(|name| *name != SELF);

@@ -27,7 +27,7 @@ use uuid::Uuid;
 /// What a line is told whose answer nobody could read.
 pub(super) const UNREADABLE: (&str, &str) =
     ("answer_unreadable", "The provider's answer to this line could not be read.");
-/// The pause between two tries to have an answer read; `MOST_BUSY` says how many tries there are.
+/// The pause before an answer is given to be read once more; `MOST_BUSY` says how often it is, after the first try.
 const BUSY: Duration = Duration::from_millis(500);
 const MOST_BUSY: u32 = 20;
 
@@ -123,7 +123,7 @@ impl LineSender {
 }
 
 impl BatchRun {
-    /// The guardrails that judge the lines now: they come and go while a provider works.
+    /// Whether guardrails judge the lines now, as the first line shows: they come and go while a provider works.
     pub(super) async fn guards(&mut self, batch: &BatchDocument, sender: &LineSender) -> Result<LineGuards, RunBroken> {
         let Some(line) = LineReader::new(&self.batches().blobs, batch.input).next().await? else {
             return Ok(LineGuards::default());

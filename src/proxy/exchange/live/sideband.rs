@@ -83,7 +83,7 @@ impl BesideCall {
         }
     }
 
-    /// What the session knows with which the gateway itself watches a call.
+    /// What the gateway's own session knows that watches a call. `goes_on`: another node watched it before.
     pub(super) fn watched(call: &str, noted: Arc<NotedCall>, goes_on: Option<GoesOn>) -> Self {
         let is_taken_over = goes_on.is_some();
         let known = goes_on.and_then(|goes_on| goes_on.known);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use uuid::Uuid;
 
-/// The name by which the client's answer to what the gateway asked is known.
+/// The name of what the gateway asks the client among `inputRequests`, and of the answer among `inputResponses`.
 const ASKED: &str = "gateway/connect";
 /// The protocol's error code that says: somebody has to open an address first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;

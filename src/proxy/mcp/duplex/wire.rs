@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most time for sending a message of the gateway's own.
+/// How long the server may keep the gateway waiting, at each step, when a message of the gateway's own is sent.
 const BRIEF: Duration = Duration::from_secs(2);
 
 pub(super) enum Wire {
