@@ -15,7 +15,7 @@ pub(crate) struct Template {
     pub(crate) built: &'static str,
     /// Methods of the contract that are not in this version.
     pub(crate) missing: &'static str,
-    /// The path is served below `/v2` and `/v1/v2` only: below `/v1` a provider has a path of this name.
+    /// The path is the control plane's below `/v2` and `/v1/v2` only: below `/v1` a provider has a path of this name.
     second_only: bool,
     /// POST of it is a call of a model, and served on the proxy port.
     pub(crate) proxied: bool,

@@ -137,7 +137,7 @@ impl AdminRoute {
         self
     }
 
-    /// Says what the body is read as, by the schema of one that is no struct.
+    /// Says what the body is read as, by a schema that is written out: for a body that no struct stands for.
     pub(crate) const fn reads(mut self, schema: fn() -> Value) -> Self {
         self.body = Some(schema);
         self

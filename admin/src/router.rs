@@ -101,7 +101,7 @@ fn describe(app: &App) -> AdminReply {
 #[derive(Clone, Debug)]
 pub struct RouteInfo {
     pub method: Method,
-    /// The path behind the version prefix; `{name}` stands for one segment.
+    /// The path without a version prefix; `{name}` stands for one segment.
     pub path: &'static str,
     pub summary: &'static str,
     /// Served without a key.

@@ -46,9 +46,9 @@ pub type TokenPrice<'a> = &'a dyn Fn(u64, u64) -> Option<u64>;
 pub struct ReservationRequest {
     asks: Vec<CounterOp>,
     costs: Vec<CounterOp>,
-    /// Names of the limits that were asked beside the policies', by the number in an ask's tag.
+    /// Names and kinds of the limits that were asked beside the policies', by the number in an ask's tag.
     bounds: Vec<(Name, LimitKind)>,
-    /// Owners of the budgets among them, by their counters.
+    /// Owners of all budgets that were asked, those of policies included, by their counters.
     owners: Owners,
 }
 

@@ -196,7 +196,7 @@ impl UsageCheckpoint {
         &self.node
     }
 
-    /// One that counts nothing, for commands that only need something to ask about counts.
+    /// A checkpoint that counts nothing, for commands that serve no calls but need one to ask what was used.
     pub fn detached(database: Database, clock: fn() -> Timestamp) -> Self {
         let ledger = Arc::new(Ledger::default());
         let counting = UsageCounting { ledger: ledger.clone(), counters: ledger };

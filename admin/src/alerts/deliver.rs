@@ -141,7 +141,8 @@ impl DeliveryRun<'_> {
         }
     }
 
-    /// Notes in the audit trail what came of a message. An entry that cannot be written costs nobody the message.
+    /// Notes in the audit trail that a message came up, or which channels did not take it. An entry that cannot be
+    /// written costs nobody the message.
     async fn note(&self, event: &str, lost: &[String]) {
         let told = json!({
             "message": self.message.id,

@@ -1,4 +1,5 @@
-//! Turns stored rows into the document, one declaration at a time: of what is written only names of secrets are kept.
+//! Turns stored rows into the document, one declaration at a time: once one is written, nothing of it stays in memory
+//! but the names of its secrets.
 
 use super::difference::StoredDeclaration;
 use super::item::{Declarer, ItemName, Portable};

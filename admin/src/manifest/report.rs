@@ -50,7 +50,7 @@ pub struct ConfigurationReport {
     pub unchanged: usize,
     pub changes: Vec<ItemChange>,
     pub keys: Vec<NewSecret>,
-    /// DeclaredNames of secrets that nothing stands for.
+    /// Names of secrets that the document refers to and that are not set.
     pub missing_secrets: Vec<String>,
     pub(super) revision: Option<i64>,
 }
@@ -111,7 +111,7 @@ impl ConfigurationReport {
 /// What is stored and in none of the lists that the document has.
 pub(super) const UNMENTIONED: &str = "unmentioned";
 
-/// The report for a person to read: one line for each resource, and one below it for each field.
+/// The report for a person to read: one line for each resource, and below a changed one a line for each field.
 impl fmt::Display for ConfigurationReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for change in &self.changes {

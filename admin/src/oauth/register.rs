@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-/// Clients in the whole installation.
+/// Clients that registered themselves, in the whole installation.
 const MOST_CLIENTS: u64 = 10_000;
-/// When there are that many, one that was not used at all for so long makes room.
+/// When there are that many, a client that registered so long ago and was never used makes room for the next.
 const IDLE_MICROS: i64 = 3_600 * 1_000_000;
 
 /// What is not listed is not read, as the RFC wants it.

@@ -205,7 +205,7 @@ fn no_integration(name: &str) -> Problem {
     bad("integration_id", format_args!("names `{name}`, which is no integration that this workspace can use"))
 }
 
-/// Finds an integration by id, or by slug among those that the workspace can use.
+/// The integration that is meant: an id is taken as it is, a slug is looked for among those that the workspace can use.
 fn integration(call: &AdminCall, home: Option<WorkspaceId>, name: &str) -> Result<IntegrationId, Problem> {
     if let Ok(id) = name.parse() {
         return Ok(id);

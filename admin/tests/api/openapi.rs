@@ -67,7 +67,7 @@ async fn bodies_are_told_as_they_are_read() {
         else {
             continue;
         };
-        // A rollback is tried of a config alone; what those of other kinds miss is shown in `history`.
+        // Only a config is there to be rolled back; `history` shows that other kinds refuse a rollback to no version.
         if path.ends_with("/rollback") && !path.contains("/configs/") {
             continue;
         }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// Least time between a shipment that is not full and the next: a store takes few large ones more cheaply than many.
+/// Least time from the start of a shipment that is not full to the next: to a store, few large ones cost less than many
+/// small ones.
 const PACE: Duration = Duration::from_millis(200);
 /// New records are told of; this is for those of processes that ended.
 const IDLE: Duration = Duration::from_secs(2);

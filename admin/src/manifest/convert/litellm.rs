@@ -47,7 +47,7 @@ const PARAMETERS: &[&str] = &[
     "reasoning_effort",
 ];
 
-/// LiteLlmSettings of clouds under their names here.
+/// Settings of clouds: what LiteLLM calls them, and what they are called here.
 const CLOUD: &[(&str, &str)] = &[
     ("aws_access_key_id", "aws_access_key_id"),
     ("aws_secret_access_key", "aws_secret_access_key"),

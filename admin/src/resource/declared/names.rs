@@ -69,7 +69,7 @@ impl DeclaredNames {
     }
 }
 
-/// DeclaredNames that are the only ones in the organisation lie at its level, whatever workspace the thing is of.
+/// Where a name is looked up: one that is unique in its organisation lies at that level, whatever workspace it is of.
 pub(crate) fn place(kind: Kind, home: Option<WorkspaceId>, name: String) -> NamePlace {
     let shared = matches!(
         kind,

@@ -1,6 +1,6 @@
 //! Secrets inside the checks of a guardrail: headers and credentials that they send, and the queries of addresses they
-//! call. SealedChecks on the way in, a mask in their place, and a mask that comes back stands for the secret it was
-//! made from, as long as it is for the same service.
+//! call. They are sealed on the way in, a mask is shown in their place, and a mask that comes back stands for the
+//! secret that it was made from, as long as it is for the same service.
 
 use crate::problem::{Problem, bad};
 use gateway_domain::config::hooks::ADDRESSES;

@@ -209,8 +209,8 @@ pub(in crate::resource) fn blank(body: &mut Map<String, Value>) {
     }
 }
 
-/// The address and headers that it is called with, and the token that it wants. The inner `Err` says why it cannot be
-/// called now: there is no token, or what should fill a header is not there.
+/// The address and headers that the server or agent is called with, the token that it wants among them. The inner `Err`
+/// says why it cannot be called now: there is no token, or what should fill a header is not there.
 pub(crate) async fn target(
     doc: &OutboundSettings,
     (org, id): (OrgId, Option<McpIntegrationId>),

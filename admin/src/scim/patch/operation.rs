@@ -1,4 +1,4 @@
-//! PatchOperations as they come: their words in any case, paths with a filter on values in brackets.
+//! Operations of a PATCH as they come: their words in any case, paths with a filter on values in brackets.
 
 use crate::input::JsonBody;
 use crate::problem::Problem;
