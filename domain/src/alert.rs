@@ -38,7 +38,7 @@ impl AlertStanding {
 /// A budget that is used up as far as the rule says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetTold {
-    /// The holder of the budget, written as [`crate::ports::Holder`] is: `key:<id>`.
+    /// The holder of the budget, in the form in which [`crate::ports::Holder`] is stored, like `key:<id>`.
     pub holder: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value_key: String,

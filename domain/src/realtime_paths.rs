@@ -7,7 +7,7 @@ use crate::path::decoded;
 
 /// What a chain of gateways decodes at most before a provider reads it.
 const DECODED: usize = 3;
-/// The segments behind `/realtime` at which a provider starts calls and makes keys: their sessions would bypass the
+/// What follows `/realtime` in paths at which a provider starts calls and makes keys: their sessions would bypass the
 /// gateway.
 const ASIDE: &[&str] = &["calls", "client_secrets", "sessions", "transcription_sessions"];
 

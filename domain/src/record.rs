@@ -282,7 +282,8 @@ pub struct LogQuery {
     /// account.
     #[serde(skip)]
     pub cursor: Option<LogCursor>,
-    /// Most bytes of what clients decide the length of in the records of a page: a page that has more is not read.
+    /// The most bytes that the records of a page may have of what clients decide the length of: a page that has more is
+    /// not read.
     #[serde(skip)]
     pub most_bytes: Option<u64>,
     /// How long may be looked for what no index knows.

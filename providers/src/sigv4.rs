@@ -91,7 +91,7 @@ fn of_files() -> SigningSettings {
 /// (`sagemaker.core.token_generator`).
 const TOKEN_HOST: &str = "sagemaker.amazonaws.com";
 const TOKEN_ACTION: &str = "Action=CallWithBearerToken";
-/// How long a token is valid, which is made for one call.
+/// How long a token is valid; each is made for one call.
 const TOKEN_LIVES: Duration = Duration::from_secs(300);
 
 /// Whether calls to this path want a token that the keys have signed, and no signature of their own.

@@ -58,7 +58,8 @@ const RESET_AT: &str = "UPDATE counter SET reset_at = $1 WHERE id = $2 AND began
 const TELL: &str =
     "UPDATE counter SET told = $1 WHERE id = $2 AND began = $3 AND node = '' AND told = $4 RETURNING told";
 const FORGET: &str = "DELETE FROM counter WHERE ends < $1";
-/// Finds of counters of one group the one that was used last: a policy whose conditions changed began another.
+/// Keeps of the running counters of one group only the one that was used last: a policy whose conditions changed began
+/// another.
 const LIVE: &str = "c.began <= $2 AND c.ends > $2 AND NOT EXISTS (SELECT 1 FROM counter d WHERE d.holder = c.holder \
     AND d.value_key = c.value_key AND d.measured = c.measured AND d.began <= $2 AND d.ends > $2 AND d.tick > c.tick)";
 

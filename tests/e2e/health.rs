@@ -16,7 +16,7 @@ async fn ready(gateway: &Gateway) -> bool {
     told.expect("an answer").status() == 200
 }
 
-/// Waits until the part is in this state, which it then is on the page as well.
+/// Waits until the status page says that the part is in this state, and gives the whole page.
 async fn comes_to(gateway: &Gateway, part: &str, state: &str) -> Value {
     eventually(&format!("{part} {state}"), || async {
         let told = status(gateway).await;

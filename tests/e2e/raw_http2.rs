@@ -103,7 +103,7 @@ impl Frames {
         }
     }
 
-    /// Reads until the connection is over; whether it was said that it would be.
+    /// Reads until the connection is over. True: a GOAWAY said that it would be.
     async fn end(&mut self) -> bool {
         let mut told = false;
         while let Some((kind, _)) = self.next().await {

@@ -56,7 +56,7 @@ impl<'g> Browser<'g> {
         self.cookies.iter().find(|(name, _)| name == "__Host-gateway-session").map(|(_, value)| value.clone())
     }
 
-    /// Leaves for the provider: the address that the browser is sent to.
+    /// Begins to sign in, and gives the address of the provider that the browser is sent to.
     pub(crate) async fn leave(&mut self, query: &str) -> reqwest::Url {
         self.leave_for("default", query).await
     }

@@ -21,7 +21,7 @@ async fn gossip(status: u16) -> Upstream {
     .await
 }
 
-/// A token endpoint that gives this, or tells on its client.
+/// A token endpoint that gives this token; `None`: it refuses, and repeats what it was sent.
 async fn tokens(token: Option<String>) -> Upstream {
     Upstream::replying(move |seen| match &token {
         Some(token) => reply::json(200, &json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600})),
@@ -33,7 +33,7 @@ async fn tokens(token: Option<String>) -> Upstream {
 /// How an integration signs in.
 enum SignsIn {
     ByHeader,
-    /// It asks an endpoint, which gives this token, or tells on its client.
+    /// It asks an endpoint, which gives this token; `None`: it refuses, and repeats what it was sent.
     ByToken(Option<String>),
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// The relative error that a quantile may have at most.
 const ACCURACY: f64 = 0.01;
-/// Larger numbers are counted as this one: from a microsecond to two weeks there are 1,381 bins.
+/// Larger numbers are counted as this one. In microseconds it is almost 13 days, and the last bin is number 1,387.
 const LARGEST: u64 = 1 << 40;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

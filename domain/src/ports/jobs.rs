@@ -31,11 +31,11 @@ pub struct NewJob {
     /// How many of this kind the organisation may have that have not ended. Requests at the very same moment may
     /// exceed it by their own number.
     pub most_open: u32,
-    /// How many of this kind may not have ended in a part of an organisation, and in all organisations together.
+    /// How many of this kind that have not ended a part of the organisation may have, and all organisations together.
     pub bounds: JobBounds,
 }
 
-/// How many jobs of one kind may not have ended, beside what an organisation may have.
+/// How many jobs of one kind that have not ended there may be, beside the bound for an organisation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobBounds {
     pub part: Option<PartBound>,

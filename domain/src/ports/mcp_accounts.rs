@@ -101,8 +101,8 @@ pub trait McpAccounts: Send + Sync {
     fn accounts_page<'a>(&'a self, asked: AccountsAsked<'a>) -> Fut<'a, Result<AccountPage, StoreError>>;
     /// All there are, in the order of their ids.
     fn all_accounts(&self, after: Option<McpAccountId>, most: u32) -> Fut<'_, Result<Vec<McpAccount>, StoreError>>;
-    /// Lets one of many that want to renew the tokens of this version do so, until then: what tokens are renewed with
-    /// is spent once.
+    /// Lets one of many that want to renew the tokens of this version do so, and no other before `until`: the refresh
+    /// token can be spent only once. False: another does so, or the tokens are of another version by now.
     fn claim_renewal(
         &self,
         id: McpAccountId,

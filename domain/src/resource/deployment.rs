@@ -49,7 +49,7 @@ pub struct DeploymentConfig {
     /// Saved configs and providers only, whatever the organisation says.
     #[serde(default)]
     pub block_inline_config: bool,
-    /// Metadata that every record of its nodes has; wins over that of the request.
+    /// Metadata that every record of its nodes has; wins over that of the request, its key and its workspace.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }

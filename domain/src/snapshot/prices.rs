@@ -85,8 +85,8 @@ impl OwnPrices {
         named.or_else(|| self.models.get(azure::model_behind(asked.settings, Some(model))?))
     }
 
-    /// The price of a model that has none set here: the organisation's, else a public one that is not the same for all.
-    /// `likened`: an admin said that another model costs what this one does.
+    /// The price of a model that has none set here: the organisation's, else a public one. `None`: it costs what
+    /// everybody pays. `likened`: an admin said that another model costs what this one does.
     fn listed(&self, asked: OwnQuery<'_>, likened: bool) -> Option<PriceCard> {
         let OwnQuery { model, at, org, settings } = asked;
         if let Some(card) = org.card(self.provider, model) {

@@ -82,7 +82,7 @@ impl DayFiles {
         Ok(Some((reader, parts)))
     }
 
-    /// Opens the day like [`Self::reader`], once kept sums are all that the records come to.
+    /// Opens the day like [`Self::reader`]. Where kept sums are to be read, what still waits is added to them first.
     async fn settled(&self, day: Day, parts: Vec<Stretch>) -> Result<Option<(DayReader, Vec<Stretch>)>, StoreError> {
         let Some((mut reader, parts)) = self.reader(day, parts).await? else { return Ok(None) };
         if parts.iter().any(|part| part.source != SumSource::Records) {
