@@ -78,7 +78,7 @@ impl Sketch {
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "at most 1,381, and never below 0"
+    reason = "at most 1,387, and never below 0"
 )]
 fn bin(number: u64) -> u16 {
     ((number.clamp(1, LARGEST) as f64).ln() / gamma().ln()).ceil() as u16

@@ -116,7 +116,7 @@ pub(crate) struct ResponsesReader {
     said: Vec<u64>,
     /// Likewise those whose sources were named.
     cited: Vec<u64>,
-    /// OutputPart of a summary that came last.
+    /// The part of a summary that came last: its item, and which part of it.
     summary: Option<(u64, u64)>,
     refused: bool,
     results: Vec<Box<RawValue>>,

@@ -104,7 +104,7 @@ impl<'c> PictureAsk<'c> {
         self.own().for_each(|(key, value)| body.raw(key, value));
     }
 
-    /// PictureFields that are dropped: those of OpenAI's that the shape does not take, and a way of giving pictures
+    /// Fields that are dropped: those of OpenAI's that the shape does not take, and a way of giving pictures
     /// that it has not.
     pub(super) fn adjusted(&self, taken: &[&str], gives: Gives) -> Vec<&'static str> {
         let neutral = |value: &[u8]| matches!(value, b"null" | b"\"auto\"" | b"0" | b"\"standard\"");
