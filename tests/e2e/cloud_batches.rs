@@ -3,7 +3,7 @@
 
 use crate::batches::{CHAT, ended, file, line, results};
 use crate::family_batches::{FAST, FamilyProvider, Script, by_provider, cost, jsonl, make, prompt, translated};
-use crate::harness::{Gateway, Seen, reply, with};
+use crate::harness::{Gateway, Seen, eventually, reply, with};
 use serde_json::{Value, json};
 
 const NOVA: &str = "amazon.nova-lite-v1:0";
@@ -111,7 +111,8 @@ async fn bedrock_reads_converse_lines_from_the_bucket_and_answers_beside_them() 
     let job = made.json();
     let told = ["modelId", "roleArn", "modelInvocationType", "clientRequestToken"].map(|name| job[name].clone());
     assert_eq!(told, [NOVA, ROLE, "Converse", &name].map(Value::from));
-    assert_eq!(provider.calls("DELETE", &up[0].target).len(), 1, "what went up is removed");
+    let removed = || async { (provider.calls("DELETE", &up[0].target).len() == 1).then_some(()) };
+    eventually("what went up to be removed", removed).await;
     // A line of the batch costs half of the price, once.
     let call = gateway.chat().config(&config).header("x-gateway-trace-id", "full").json(&prompt(NOVA, 0));
     call.send().await.expect(200);

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-pub(crate) const FAST: &[&str] = &["--batch-poll", "100ms", "--batch-lease", "1s"];
+/// The lease is one that a busy machine keeps: a batch whose lease ran out while it was made is looked for.
+pub(crate) const FAST: &[&str] = &["--batch-poll", "100ms", "--batch-lease", "5s"];
 
 /// How a provider answers to a call: by the times that its batch was looked at, and whether it was cancelled.
 pub(crate) type Script = dyn Fn(&Seen, usize, bool) -> Vec<u8> + Send + Sync;
