@@ -1,4 +1,4 @@
-//! The pages on which somebody connects an account at an MCP server. As plain as those of [`super::page`], and as
+//! The pages on which somebody connects an account at an MCP server. As plain as those of [`mod@super::page`], and as
 //! closed.
 
 use super::page::{escaped, html};
