@@ -47,8 +47,8 @@ pub struct ConnectFor {
     pub integration: McpIntegrationId,
 }
 
-/// The address that a person opens to connect an account. `scope` is that of [`ConnectLink`]. `None`: nobody can be sent
-/// anywhere, since nobody said where browsers reach this installation.
+/// The address that a person opens to connect an account. `scope` is that of the link that it holds sealed. `None`:
+/// nobody can be sent anywhere, since nobody said where browsers reach this installation.
 pub fn connect_url(app: &App, whose: ConnectFor, scope: Option<&str>) -> Option<String> {
     let public = app.public_url.as_deref()?;
     let ConnectFor { org, workspace, user, integration } = whose;

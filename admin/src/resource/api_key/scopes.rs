@@ -3,7 +3,7 @@
 use gateway_domain::resource::api_key::KeyKind;
 use gateway_domain::scope::Scope;
 
-/// One scope per kind, in the order of [`column`].
+/// One scope per kind, in the order of [`fn@column`].
 macro_rules! scopes {
     ($action:literal) => {
         &[
