@@ -2,14 +2,11 @@
 //! once.
 
 use crate::batches::{CHAT, ask, asked, batch, ended, file, line, results, text};
-use crate::family_batches::cost;
+use crate::family_batches::{FAST, cost};
 use crate::harness::{Answer, Gateway, Seen, Upstream, eventually, gateway::target, hello, reply, with};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-
-/// The lease is one that a busy machine keeps: a batch whose lease ran out while it was made is looked for.
-const FAST: &[&str] = &["--batch-poll", "100ms", "--batch-lease", "5s"];
 
 /// A provider with batches of its own: its batch ends when it was looked at so many times.
 #[derive(Default)]
